@@ -18377,13 +18377,18 @@ typedef struct trf__pieces {
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 } trf__pieces;
 
+/* What a file says about ranges of code points, which ascend. */
 typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
+typedef struct trf__word_rules {
+    trf__word_rule *items;
+    int32_t n;
+    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+} trf__word_rules;
 
 typedef struct trf__wordpiece {
-    trf__word_rule *rules;
+    trf__word_rules rules;
     const char *replaced;               /* in the stored bytes */
-    int32_t n_rules;
-    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+    int64_t n_replaced;
     int32_t cleanup;                    /* bit 0 of flags */
     int32_t longest_word;               /* in characters */
     size_t longest_token;               /* in bytes */
@@ -18397,17 +18402,16 @@ enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__N
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
 typedef struct trf__byte_bpe {
-    trf__word_rule *ranges;             /* kind: the class */
+    trf__word_rules ranges;                  /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
     int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
     int64_t n_slots;                    /* a power of two, above twice n_merges */
-    int32_t n_ranges, n_merges;
+    int32_t n_merges;
     uint32_t flags;
     int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
     int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
     int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
     int32_t token[256];                 /* of each byte */
-    unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
 } trf__byte_bpe;
 
@@ -18444,23 +18448,34 @@ TRF__FN trf_status trf__fail_finished(trf_error *err)
                      "expected a vocabulary that still learns, got a finished one");
 }
 
-TRF__FN const char *trf__special_text(int32_t id)
-{
-    switch (id) {
-    case 0: return "<pad>";
-    case 1: return "<s>";
-    case 2: return "</s>";
-    default: return "<unk>";
-    }
-}
+/* the spellings of ids 0 to 3 */
+static const char *const trf__special_texts[TRF__SPECIALS] = {"<pad>", "<s>", "</s>", "<unk>"};
 
 /* Whether a token has the spelling of a special id. */
 TRF__FN int trf__is_special(const char *token, size_t length)
 {
     int32_t id;
     for (id = 0; id < TRF__SPECIALS; id++)
-        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
-                                                               length)) return 1;
+        if (strlen(trf__special_texts[id]) == length &&
+            !memcmp(trf__special_texts[id], token, length)) return 1;
+    return 0;
+}
+
+/* Whether the ids are those of a map (>>pieces-map). */
+TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
+
+/* The id of the first token, without a map. */
+TRF__FN int32_t trf__first_id(const trf_vocab *v)
+{
+    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
+}
+
+/* Whether a token is special although the library does not number it: token i has the id i. */
+TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
+{
+    int i;
+    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
+    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -18530,6 +18545,32 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
     return -1;
 }
 
+/* The number of the token with a text, or -1. */
+TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t length)
+{
+    return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
+}
+
+/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
+   without blanks. */
+TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    const int words = v->kind == TRF_WORDS;
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
+        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
+    for (i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
+        if (trf__is_blank(token[i])) return words ? "expected a word, got a token with a blank"
+                                                  : "expected a token, got one with a blank";
+    if (!trf__is_subwords(v->kind) && trf__is_special(token, length))
+        return "expected a token, got the text of a special one";
+    if (trf__vocab_number(v, token, length) >= 0) return "expected every token once, got one twice";
+    return NULL;
+}
+
 /* Enters a token that is not in the table. */
 TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 {
@@ -18559,9 +18600,10 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
    into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
-TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
-                                     int64_t count, trf_error *err)
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, int64_t count,
+                                     trf_error *err)
 {
+    uint64_t hash = trf__hash_bytes(token, length);
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
@@ -18590,6 +18632,8 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
 // A learning vocabulary may hold millions of tokens, most of them seen once. Finishing copies the
 // tokens that stay to a new vocabulary, which replaces the old one.
 
+static const trf_hooks trf__no_hooks = {NULL, NULL, NULL, NULL, NULL};
+
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
     int i;
@@ -18599,45 +18643,30 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
     for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
-TRF__FN void trf__pieces_release(trf_vocab *v)
-{
-    trf__pieces *p = v->pieces;
-    if (!p) return;
-    TRF__FREE(&v->hooks, p->tokens, p->size);
-    TRF__FREE(&v->hooks, p->pieces, p->capacity);
-    TRF__FREE(&v->hooks, p->cells, p->n_cells);
-    trf__free(&v->hooks, p, sizeof *p);
-}
-
-TRF__FN void trf__wordpiece_release(trf_vocab *v)
-{
-    trf__wordpiece *w = v->wordpiece;
-    if (!w) return;
-    TRF__FREE(&v->hooks, w->rules, w->n_rules);
-    trf__free(&v->hooks, w, sizeof *w);
-    v->wordpiece = NULL;
-}
-
-TRF__FN void trf__byte_bpe_release(trf_vocab *v)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    if (!b) return;
-    TRF__FREE(&v->hooks, b->ranges, b->n_ranges);
-    TRF__FREE(&v->hooks, b->merges, b->n_merges);
-    TRF__FREE(&v->hooks, b->slots, b->n_slots);
-    trf__free(&v->hooks, b, sizeof *b);
-    v->byte_bpe = NULL;
-}
-
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    TRF__FREE(&v->hooks, v->tokens, v->token_capacity);
-    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(&v->hooks, v->slots, v->n_slots);
-    trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
-    trf__pieces_release(v);
-    trf__wordpiece_release(v);
-    trf__byte_bpe_release(v);
+    const trf_hooks *hooks = &v->hooks;
+    trf__pieces *p = v->pieces;
+    trf__wordpiece *w = v->wordpiece;
+    trf__byte_bpe *b = v->byte_bpe;
+    TRF__FREE(hooks, v->tokens, v->token_capacity);
+    trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
+    TRF__FREE(hooks, v->slots, v->n_slots);
+    trf__free(hooks, v->stored, (size_t)v->n_stored);
+    if (p) {
+        TRF__FREE(hooks, p->tokens, p->size);
+        TRF__FREE(hooks, p->pieces, p->capacity);
+        TRF__FREE(hooks, p->cells, p->n_cells);
+    }
+    if (w) TRF__FREE(hooks, w->rules.items, w->rules.n);
+    if (b) {
+        TRF__FREE(hooks, b->ranges.items, b->ranges.n);
+        TRF__FREE(hooks, b->merges, b->n_merges);
+        TRF__FREE(hooks, b->slots, b->n_slots);
+    }
+    TRF__FREE(hooks, p, 1);
+    TRF__FREE(hooks, w, 1);
+    TRF__FREE(hooks, b, 1);
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -18653,16 +18682,14 @@ TRF__COLD
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks,
                                     trf_error *err)
 {
-    trf_hooks none;
     trf_vocab *v;
-    TRF__ZERO(none);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
                          "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
+    v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
     if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
@@ -18680,18 +18707,16 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        uint64_t hash = trf__hash_bytes(token, length);
         if (length > TRF__MAX_TOKEN_BYTES)
             return trf__fail(err, TRF_E_LIMIT, token - line, "line",
                              "expected a word of at most %d bytes, got %llu",
                              (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
-        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0)
-            continue;
-        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
+        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
+            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
     }
     at = line;
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        int32_t i = trf__vocab_number(vocab, token, length);
         if (i >= 0) vocab->tokens[i].count++;
     }
     return TRF_OK;
@@ -18715,7 +18740,6 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     trf_vocab kept;
     const void **order;
     int64_t n = 0, i;
-    size_t order_bytes;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (max_size <= TRF__SPECIALS)
@@ -18723,8 +18747,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__bytes(n, sizeof *order);
-    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
+    order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
     if (!order)
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
                          (long long)n);
@@ -18737,10 +18760,10 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     kept.finished = 1;
     for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
         const trf__token *t = (const trf__token *)order[i];
-        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash,
-                                   t->count, err);
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->count,
+                                   err);
     }
-    trf__free(&vocab->hooks, order, order_bytes);
+    TRF__FREE(&vocab->hooks, order, n);
     if (status) { trf__vocab_release(&kept); return status; }
     trf__vocab_release(vocab);
     *vocab = kept;
@@ -18752,11 +18775,25 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // Another program made the file. The vocabulary keeps the bytes, and model files store them. All
 // numbers are little-endian and have 32 bits.
 
-/* Begins the vocabulary of a file, whose bytes are copied. `name` is the caller's name of them. */
-TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, const char *name,
-                                       const void *file, size_t bytes, const trf_hooks *hooks,
-                                       trf_error *err)
+/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
 {
+    if (status) { trf_vocab_destroy(made); made = NULL; }
+    else made->finished = 1;
+    *v = made;
+    return status;
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+typedef trf_status trf__reader(trf_vocab *v, trf_error *err);
+
+/* A vocabulary of subwords from the bytes of its file, which are copied. */
+TRF__COLD
+TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
+                                      const void *file, size_t bytes, const trf_hooks *hooks,
+                                      trf_error *err)
+{
+    const char *name = kind == TRF_SENTENCEPIECE ? "model" : "file";
     trf_vocab *v;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
@@ -18774,17 +18811,7 @@ TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, c
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    *vocab = v;
-    return TRF_OK;
-}
-
-/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
-{
-    if (status) { trf_vocab_destroy(made); made = NULL; }
-    else made->finished = 1;
-    *v = made;
-    return status;
+    return trf__vocab_finished(vocab, v, read(v, err));
 }
 
 /* Bytes of a file as they are written. `to` NULL: they are counted only. */
@@ -18826,34 +18853,28 @@ TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *con
     }
 }
 
-/* Writes a file by `write`, which takes `file`, and makes its vocabulary by `from`. */
-TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, const void *file,
+/* Writes a file by `write`, which takes `file`, and makes its vocabulary. */
+TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
                                       void (*write)(trf__written *to, const void *file),
-                                      trf_status (*from)(trf_vocab **, const void *, size_t,
-                                                         const trf_hooks *, trf_error *),
-                                      const trf_hooks *hooks, trf_error *err)
+                                      const void *file, const trf_hooks *hooks, trf_error *err)
 {
     trf__written w = {NULL, 0, NULL};
-    trf_hooks none;
     trf_status status;
-    size_t bytes;
-    TRF__ZERO(none);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!file) return trf__fail_null(err, "file");
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &none;
+    else hooks = &trf__no_hooks;
     write(&w, file);
     if (w.missing) return trf__fail_null(err, w.missing);
-    bytes = w.n;
-    w.to = bytes > INT32_MAX ? NULL : (char *)trf__alloc(hooks, bytes);
+    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
     if (!w.to)
-        return trf__fail(err, bytes > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)bytes);
+        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     write(&w, file);
-    status = from(vocab, w.to, bytes, hooks, err);
-    trf__free(hooks, w.to, bytes);
+    status = trf__subwords_from(vocab, kind, read, w.to, w.n, hooks, err);
+    trf__free(hooks, w.to, w.n);
     return status;
 }
 
@@ -18870,6 +18891,40 @@ TRF__FN int32_t trf__stored_signed(const trf_vocab *v, int64_t at)
     return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
 }
 
+/* Reports a fault at an offset of the stored bytes. */
+TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *fault,
+                                    trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: %s",
+                     (long long)at, fault);
+}
+
+/* Checks the number x, read at an offset. The message has its range between `before` and
+   `after`. */
+TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
+                                     int64_t least, int64_t most, const char *after, trf_error *err)
+{
+    if (x >= least && x <= most) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                     "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
+                     (long long)least, (long long)most, after, (long long)x);
+}
+
+/* Reads how many rows of `each` bytes a table has, and takes them off the rest of the bytes. Below
+   2 GiB, their number fits. */
+TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *name, int each,
+                                    int64_t *rest, int32_t *n, trf_error *err)
+{
+    int64_t rows = trf__stored_number(v, at);
+    if (rows > *rest / each)
+        return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected at "
+                         "most %lld %s in the bytes that follow, got %lld", (long long)at,
+                         (long long)*rest / each, name, (long long)rows);
+    *rest -= each * rows;
+    *n = (int32_t)rows;
+    return TRF_OK;
+}
+
 /* Reads the special ids at an offset of the stored bytes. `least`: 0 if unk must exist, else -1. */
 TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
                                         trf_error *err)
@@ -18877,13 +18932,83 @@ TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_toke
     int i;
     for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
         int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
-        if (id < first || id >= n_tokens)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
-                             (int)first, (long long)n_tokens - 1, (int)id);
+        TRF__TRY(trf__stored_range(v, at, "an id from ", id, first, n_tokens - 1, "", err));
         v->special[i] = id;
     }
     return TRF_OK;
+}
+
+/* Reads to->n rules of `each` bytes: first, last, kind, and an argument if there is room for it.
+   `fault_of` tells what is wrong with one, and moves the offset to the number that is. */
+TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name, int each,
+                                     const char *(*fault_of)(const trf_vocab *v,
+                                                             const trf__word_rule *r, int64_t *at),
+                                     trf__word_rules *to, trf_error *err)
+{
+    const char *fault;
+    uint32_t c;
+    int32_t i;
+    to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
+                                                    trf__bytes(to->n, sizeof *to->items));
+    if (!to->items)
+        return trf__fail(err, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
+                         (int)to->n, name);
+    for (i = 0; i < 128; i++) to->ascii[i] = -1;
+    for (i = 0; i < to->n; i++, at += each) {
+        trf__word_rule *r = to->items + i;
+        r->first = trf__stored_number(v, at);
+        r->last = trf__stored_number(v, at + 4);
+        r->kind = trf__stored_signed(v, at + 8);
+        if (each > 12) r->argument = trf__stored_signed(v, at + 12);
+        if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
+        if (i > 0 && r->first <= r[-1].last)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected "
+                             "%s in ascending order, got code points of earlier ones",
+                             (long long)at, name);
+        for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
+    }
+    return TRF_OK;
+}
+
+/* The rule of a code point, or NULL. */
+TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+{
+    int32_t low = 0, high = rules->n;
+    if (c < 128) return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
+    /* rules before `low` end below c, rules from `high` on begin above c */
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (rules->items[middle].last < c) low = middle + 1;
+        else if (rules->items[middle].first > c) high = middle;
+        else return rules->items + middle;
+    }
+    return NULL;
+}
+
+/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. In front of
+   one of byte-level BPE stands its kind. *longest becomes the length of the longest one. */
+TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, size_t *longest,
+                                      trf_error *err)
+{
+    const int kinds = v->kind == TRF_BYTE_BPE;
+    while (v->n_tokens < n_tokens) {
+        const char *begin = v->stored + at, *token = at < v->n_stored ? begin + kinds : begin;
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
+        const char *fault = kinds ? "expected a token and its NUL, got the end"
+                                  : "expected a NUL after the token, got the end";
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__token_fault(v, token, length);
+        if (!fault && kinds && (unsigned char)*begin > TRF_BPE_SPECIAL)
+            fault = "expected a kind of token from 0 to 2, got another number";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "
+                             "%s", (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, kinds ? *begin : 0, err));
+        if (length > *longest) *longest = length;
+        at += kinds + (int64_t)length + 1;
+    }
+    if (at == v->n_stored) return TRF_OK;
+    return trf__stored_fail(v, at, "expected the end after the last token, got more bytes", err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -18959,39 +19084,39 @@ TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64
                          err);
 }
 
+/* Reads a number of the header, which has a range; `wanted` says what it is. */
+TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *array,
+                                 const char *wanted, int64_t least, int64_t most, int32_t *to,
+                                 trf_error *err)
+{
+    int32_t x = trf__map_number(v, index);
+    if (x < least || x > most) return trf__map_fail(array, -1, wanted, x, err);
+    *to = x;
+    return TRF_OK;
+}
+
 /* Reads the map's header, if there is a map, and finds the file behind it. */
 TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int64_t texts, rest = v->n_stored - TRF__MAP_HEADER;
-    int i;
+    int64_t rest = v->n_stored - TRF__MAP_HEADER;
+    int32_t texts, i;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
-    p->codes = trf__map_number(v, 0);
-    if (p->codes != 0 && p->codes != 1)
-        return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
-    p->size = trf__map_number(v, 1);
-    if (p->size < 1 || p->size > TRF__MAP_SIZE) {
-        i = p->size;
-        p->size = 0;
-        return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
-    }
+    TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
+    TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
     for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
         v->special[i] = trf__map_number(v, 2 + i);
         TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
     }
-    p->n_mapped = trf__map_number(v, 9);
-    p->n_more = trf__map_number(v, 10);
-    texts = trf__map_number(v, 11);
-    if (p->n_mapped < 1 || p->n_mapped > rest / 4)
-        return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
+    TRF__TRY(trf__map_read(v, 9, "pieces", "the number of the file's pieces", 1, rest / 4,
+                           &p->n_mapped, err));
     rest -= 4 * (int64_t)p->n_mapped;
-    if (p->n_more < 0 || p->n_more > rest / 4)
-        return trf__map_fail("more", -1, "the number of the further tokens", p->n_more, err);
+    TRF__TRY(trf__map_read(v, 10, "more", "the number of the further tokens", 0, rest / 4,
+                           &p->n_more, err));
     rest -= 4 * (int64_t)p->n_more;
-    if (texts < 0 || texts > rest)
-        return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
+    TRF__TRY(trf__map_read(v, 11, "more", "the bytes of the further tokens", 0, rest, &texts, err));
     p->model_bytes = rest - texts;
     p->model = v->stored + (v->n_stored - p->model_bytes);
     return TRF_OK;
@@ -19025,7 +19150,7 @@ TRF__FN trf_status trf__enter_piece(trf_vocab *v, const char *text, size_t lengt
                                     trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    TRF__TRY(trf__vocab_insert(v, text, length, trf__hash_bytes(text, length), 0, err));
+    TRF__TRY(trf__vocab_insert(v, text, length, 0, err));
     TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
     if (!p->n_mapped) piece.id = (int32_t)v->n_tokens - 1 + TRF__SPECIALS;
     p->pieces[v->n_tokens - 1] = piece;
@@ -19042,13 +19167,12 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
     for (i = 0; i < p->n_more; i++) {
         const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
         size_t n = end ? (size_t)(end - text) : 0;
-        trf__piece piece = {0, TRF__PIECE_MORE, -1};
-        piece.id = trf__map_number(v, first + i);
+        trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
         TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
         if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
             return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
                                  (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
-        if (trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0)
+        if (trf__vocab_number(v, text, n) >= 0)
             return trf__map_fail("more", i, "every token once", 2, err);
         TRF__TRY(trf__enter_piece(v, text, n, piece, err));
         text = end + 1;
@@ -19106,8 +19230,8 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 /* The token of an id, or -1: a special id without a token, or an id that nothing has. */
 TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
 {
-    if (v->pieces->tokens) return v->pieces->tokens[id];
-    return id < TRF__SPECIALS ? -1 : id - (int32_t)TRF__SPECIALS;
+    if (trf__is_mapped(v)) return v->pieces->tokens[id];
+    return id < trf__first_id(v) ? -1 : id - trf__first_id(v);
 }
 
 /* The type of a token. No token is a control piece: text shows neither. */
@@ -19117,17 +19241,17 @@ TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
 }
 
 /* The id of the token with this text, or -1. Control and unknown pieces are not found. */
-TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, uint64_t hash)
+TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n)
 {
-    int32_t token = trf__vocab_find(v, text, n, hash), type = trf__type_of(v->pieces, token);
+    int32_t token = trf__vocab_number(v, text, n), type = trf__type_of(v->pieces, token);
     if (type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN) return -1;
     return v->pieces->pieces[token].id;
 }
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 //
-// trf__read_pieces walks over the file for trf__vocab_from_sentencepiece. Fields with unknown
-// numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
+// trf__read_pieces walks over the file for trf__read_sentencepiece. Fields with unknown numbers are
+// skipped, as protocol buffers intend: later versions of SentencePiece may add some.
 
 /* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
    number, or the count of its bytes at `bytes`. */
@@ -19218,7 +19342,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
         "expected a finite score, got one that is infinite or not a number";
     else if (byte < 0) fault = "expected a byte written as in <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
-    else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
+    else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
     if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
@@ -19485,8 +19609,8 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
-    size_t bytes = trf__bytes(nodes, sizeof(trf__branch));
-    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks, bytes);
+    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks,
+                                                      trf__bytes(nodes, sizeof *branches));
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
@@ -19499,7 +19623,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
     if (!status) v->pieces->cells[0].parent = 0;
     for (done = 0; !status && done < planted; done++)
         status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
-    trf__free(&v->hooks, branches, bytes);
+    TRF__FREE(&v->hooks, branches, nodes);
     return status;
 }
 
@@ -19706,8 +19830,7 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
     int32_t i;
     if (token >= 0) trf__give_token(v, to, token);
     else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++)
-            trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+        for (i = 0; i < n; i++) trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
     else trf__give_run(v, to, text, (size_t)n);
     to->unknown = token < 0;
 }
@@ -19920,16 +20043,12 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
                                  trf__bytes(splits, sizeof(int32_t)));
     void *work = trf__alloc(&v->hooks, bytes);
-    trf__bpe b;
+    trf__bpe b = {v, trf__pieces_merge, text, NULL, NULL, NULL, 0, 0};
     if (!work)
         return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
                          (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
     else {
-        TRF__ZERO(b);
-        b.v = v;
-        b.merges = trf__pieces_merge;
-        b.text = text;
         b.symbols = (trf__symbol *)work;
         b.heap = (trf__merge *)(void *)(b.symbols + n);
         b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
@@ -19946,7 +20065,7 @@ TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
     size_t n = end ? (size_t)(end + 2 - text) : 0;
-    int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
+    int32_t id = n ? trf__id_of_text(v, text, n) : -1;
     if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
     return n;
 }
@@ -19954,9 +20073,8 @@ TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to
 TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                       trf_error *err)
 {
-    trf__growing normal;
+    trf__growing normal = {NULL, 0, 0};
     trf_status status;
-    TRF__ZERO(normal);
     if (v->pieces->codes) text += trf__give_code(v, text, to);
     status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
@@ -20065,14 +20183,6 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
     return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
 }
 
-TRF__COLD
-TRF__FN trf_status trf__vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
-}
-
 /* Counts the pieces of a SentencePiece file. */
 TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
 {
@@ -20098,15 +20208,16 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 {
     const trf__mapped_file *f = (const trf__mapped_file *)file;
     const trf_piece_ids *ids = f->ids;
-    const int32_t sizes[2] = {ids->codes, ids->size}, counts[2] = {f->n, ids->n_more};
     trf__written texts = {NULL, 0, NULL};
     int32_t i, n_texts;
     trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
     n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
-    trf__write_numbers(to, "", sizes, 2);
+    trf__write_numbers(to, "", &ids->codes, 1);
+    trf__write_numbers(to, "", &ids->size, 1);
     trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", counts, 2);
+    trf__write_numbers(to, "", &f->n, 1);
+    trf__write_numbers(to, "", &ids->n_more, 1);
     trf__write_numbers(to, "", &n_texts, 1);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
@@ -20121,22 +20232,19 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
-    trf__mapped_file file;
+    trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
-    file.ids = ids;
-    file.model = model;
-    file.bytes = (int64_t)bytes;
     TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
     if (ids->pieces && ids->n_pieces != file.n)
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, &file, trf__write_mapped, trf__vocab_from_sentencepiece, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, trf__write_mapped,
+                              &file, hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -20189,43 +20297,9 @@ enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WO
 enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
-/* Whether an id is one of the special ones. */
-TRF__FN int trf__wordpiece_special(const trf_vocab *v, int32_t id)
-{
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == id) return 1;
-    return 0;
-}
-
-/* The one of n rules that has the code point, or NULL. */
-TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rule *rules, int32_t n, uint32_t c)
-{
-    int32_t low = 0, high = n;
-    /* rules before `low` end below c, rules from `high` on begin above c */
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (rules[middle].last < c) low = middle + 1;
-        else if (rules[middle].first > c) high = middle;
-        else return rules + middle;
-    }
-    return NULL;
-}
-
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
-{
-    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
-    return trf__find_rule(w->rules, w->n_rules, c);
-}
-
 // >>wordpiece-file  reading the stored bytes
 //
 // They may be hostile. Every error gives the offset of the fault.
-
-TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
-}
 
 /* Reads everything before the rules. */
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
@@ -20233,9 +20307,9 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     trf__wordpiece *w = v->wordpiece;
     uint32_t flags, longest;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
-        return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
+        return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
     if (v->n_stored < TRF__WORD_HEADER + 4)
-        return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
+        return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
     if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
                                     !(flags & TRF_WORDPIECE_SETTINGS)))
@@ -20243,25 +20317,21 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
                          "byte 8: expected flags of a WordPiece file, got %lu",
                          (unsigned long)flags);
     longest = trf__stored_number(v, 12);
-    if (longest < 1 || longest > TRF__WORD_CHARS)
-        return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
-                         "byte 12: expected a longest word of 1 to %d characters, got %lu",
-                         (int)TRF__WORD_CHARS, (unsigned long)longest);
+    TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
+                               " characters", err));
     w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
-    if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
-                         "byte 44: expected 1 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    TRF__TRY(trf__stored_range(v, 44, "", *n_tokens, 1, TRF__MAX_TOKENS, " tokens", err));
     return trf__stored_specials(v, 16, *n_tokens, 0, err);
 }
 
-/* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
-TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__word_rule *r,
-                                         int64_t n_replaced)
+/* The reason why a rule cannot be used, or NULL. */
+TRF__FN const char *trf__word_rule_fault(const trf_vocab *v, const trf__word_rule *r, int64_t *at)
 {
+    const trf__wordpiece *w = v->wordpiece;
     int64_t first = (int64_t)r->first + r->argument, last = (int64_t)r->last + r->argument;
+    (void)at;
     if (r->first > r->last) return "expected first <= last, got a rule of no code point";
     if (r->last > 0x10FFFF) return "expected code points up to U+10FFFF, got a larger one";
     switch (r->kind) {
@@ -20274,7 +20344,7 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
             return "expected a shift to code points, got one to something else";
         return NULL;
     case TRF__WORD_TEXT: case TRF__WORD_TEXT + TRF__WORD_ALONE:
-        if (r->argument < 0 || r->argument >= n_replaced || !w->replaced[r->argument]
+        if (r->argument < 0 || r->argument >= w->n_replaced || !w->replaced[r->argument]
             || (r->argument && w->replaced[r->argument - 1]))
             return "expected the offset of a replacement, got another one";
         return NULL;
@@ -20286,80 +20356,19 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t n = trf__stored_number(v, 48), rest = v->n_stored - TRF__WORD_HEADER - 4;
-    int64_t size, bad;
-    uint32_t c;
-    int32_t i;
-    for (i = 0; i < 128; i++) w->ascii[i] = -1;
-    if (n > rest / TRF__WORD_RULE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "wordpiece",
-                         "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
-                         (long long)rest / TRF__WORD_RULE, (long long)n);
-    rest -= TRF__WORD_RULE * n;
+    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4, bad;
+    TRF__TRY(trf__stored_rows(v, 48, "rules", TRF__WORD_RULE, &rest, &w->rules.n, err));
     *at = v->n_stored - rest;
-    size = trf__stored_number(v, *at - 4);
+    w->n_replaced = trf__stored_number(v, *at - 4);
     w->replaced = v->stored + *at;
-    if (size > rest || (size > 0 && w->replaced[size - 1]))
-        return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
-                                   "a NUL; got another number", err);
-    bad = trf_find_invalid_utf8(w->replaced, (size_t)size);
-    if (bad >= 0) return trf__wordpiece_fail(*at + bad, "expected UTF-8, got something else", err);
-    *at += size;
-    w->rules = (trf__word_rule *)trf__alloc(&v->hooks, trf__bytes(n, sizeof *w->rules));
-    if (!w->rules)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for %lld rules",
-                         (long long)n);
-    w->n_rules = (int32_t)n;            /* below 2^27: each has 16 bytes of less than 2 GiB */
-    for (i = 0; i < n; i++) {
-        trf__word_rule *r = w->rules + i;
-        int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
-        const char *fault;
-        r->first = trf__stored_number(v, here);
-        r->last = trf__stored_number(v, here + 4);
-        r->kind = trf__stored_signed(v, here + 8);
-        r->argument = trf__stored_signed(v, here + 12);
-        fault = trf__word_rule_fault(w, r, size);
-        if (!fault && i > 0 && r->first <= r[-1].last)
-            fault = "expected rules in ascending order, got code points of earlier ones";
-        if (fault) return trf__wordpiece_fail(here, fault, err);
-        for (c = r->first; c < 128 && c <= r->last; c++) w->ascii[c] = i;
-    }
-    return TRF_OK;
-}
-
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__word_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    /* words never contain blanks, and decoding relies on that */
-    for (i = 0; i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a token, got one with a blank";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. */
-TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, trf_error *err)
-{
-    trf__wordpiece *w = v->wordpiece;
-    while (v->n_tokens < n_tokens) {
-        const char *token = v->stored + at, *fault = "expected a NUL after the token, got the end";
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->n_stored - at));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__word_token_fault(v, token, length);
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
-        if (length > w->longest_token) w->longest_token = length;
-        at += (int64_t)length + 1;
-    }
-    if (at == v->n_stored) return TRF_OK;
-    return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
+    if (w->n_replaced > rest || (w->n_replaced > 0 && w->replaced[w->n_replaced - 1]))
+        return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
+                                "a NUL; got another number", err);
+    bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
+    if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
+    *at += w->n_replaced;
+    return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
+                             &w->rules, err);
 }
 
 /* Fills a new vocabulary from its stored bytes. */
@@ -20371,7 +20380,7 @@ TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
-    return trf__read_word_tokens(v, at, n_tokens, err);
+    return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);
 }
 
 // >>wordpiece-cut  from text to ids
@@ -20392,28 +20401,21 @@ TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char 
     word->n += (size_t)bytes;
 }
 
-TRF__FN void trf__word_add_code_point(const trf__wordpiece *w, trf__word *word, uint32_t c)
-{
-    char text[4];
-    trf__word_add(w, word, text, trf__put_code_point(text, c));
-}
-
-/* The id of the longest token that begins with the `from` bytes at text and at least one character
-   more, or -1. *length is the token's, or 0. Special tokens are not found. */
+/* The longest token that begins with the `from` bytes at text and goes on within n bytes, or -1.
+   *length is the token's, or 0. Special tokens are not found. */
 TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t from, size_t n,
                                    size_t *length)
 {
     uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
-    int32_t id, longest = -1;
-    if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+    int32_t number, longest = -1;
     *length = 0;
-    while (from < n) {
+    while (from < n && text[from]) {
         int bytes = (int)trf__char_bytes(text + from, 4);
         hash = trf__hash_more(hash, text + from, (size_t)bytes);
         from += (size_t)bytes;
-        id = trf__vocab_find(v, text, from, trf__hash_end(hash));
-        if (id < 0 || trf__wordpiece_special(v, id)) continue;
-        longest = id;
+        number = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        if (number < 0 || trf__special_token(v, number)) continue;
+        longest = number;
         *length = from;
     }
     return longest;
@@ -20426,11 +20428,12 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     int good = word->chars <= v->wordpiece->longest_word;
     size_t at = 2, length;
     while (good && at < word->n) {
-        size_t prefix = at > 2 ? 2 : 0;
+        size_t prefix = at > 2 ? 2 : 0, n = word->n - at + prefix;
         char *text = word->text + at - prefix;
         int32_t id;
         if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
-        id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
+        if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+        id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
         if (good) { trf__give_id(to, id, 0); at += length - prefix; }
     }
@@ -20441,13 +20444,21 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     trf__word_clear(word);
 }
 
-/* Appends the letters of a Hangul syllable (Unicode, 3.12). */
-TRF__FN void trf__word_add_hangul(const trf__wordpiece *w, trf__word *word, uint32_t c)
+/* Letters of Hangul: 19 first ones, 21 vowels, 27 last ones or none. */
+enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
+       TRF__HANGUL_N = 19 * 21 * 28 };
+
+/* Writes the two or three letters of a syllable (Unicode, 3.12) to `to`, unless that is NULL.
+   Returns their number. */
+TRF__FN int trf__hangul_letters(uint32_t c, uint32_t *to)
 {
-    c -= 0xAC00;
-    trf__word_add_code_point(w, word, 0x1100 + c / 588);
-    trf__word_add_code_point(w, word, 0x1161 + c % 588 / 28);
-    if (c % 28) trf__word_add_code_point(w, word, 0x11A7 + c % 28);
+    uint32_t s = c - TRF__HANGUL;
+    if (to) {
+        to[0] = TRF__HANGUL_L + s / (21 * 28);
+        to[1] = TRF__HANGUL_V + s / 28 % 21;
+        if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
+    }
+    return 2 + (s % 28 > 0);
 }
 
 /* Appends what a rule makes of the code point c, or ends words. */
@@ -20455,15 +20466,14 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
                              trf__word *word, trf__ids *to)
 {
     const trf__wordpiece *w = v->wordpiece;
-    int alone = r->kind & TRF__WORD_ALONE;
+    int alone = r->kind & TRF__WORD_ALONE, bytes, i, n = 0;
+    uint32_t letters[3];
+    char utf8[4];
     const char *text;
-    int bytes;
     if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
     switch (r->kind & ~TRF__WORD_ALONE) {
-    case TRF__WORD_SHIFT:
-        trf__word_add_code_point(w, word, (uint32_t)((int32_t)c + r->argument));
-        break;
-    case TRF__WORD_HANGUL: trf__word_add_hangul(w, word, c); break;
+    case TRF__WORD_SHIFT: letters[n++] = (uint32_t)((int32_t)c + r->argument); break;
+    case TRF__WORD_HANGUL: n = trf__hangul_letters(c, letters); break;
     case TRF__WORD_TEXT:
         for (text = w->replaced + r->argument; *text; text += bytes) {
             bytes = (int)trf__char_bytes(text, 4);
@@ -20472,6 +20482,7 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
         break;
     default: break;                     /* dropped characters and spaces add nothing */
     }
+    for (i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
     if (alone) trf__word_end(v, word, to);
 }
 
@@ -20485,7 +20496,7 @@ TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, t
     trf__word_clear(&word);
     for (; *text; text += bytes) {
         uint32_t c = trf__code_point(text, &bytes);
-        const trf__word_rule *r = trf__word_rule_of(v->wordpiece, c);
+        const trf__word_rule *r = trf__find_rule(&v->wordpiece->rules, c);
         if (r) trf__word_apply(v, r, c, &word, to);
         else trf__word_add(v->wordpiece, &word, text, bytes);
     }
@@ -20505,22 +20516,17 @@ TRF__FN int trf__word_joins(const char *token)
     return 0;
 }
 
-/* Ids to text: one blank between words, none before "##...", which loses its "##". The first token
-   stays as it is. Special tokens are skipped, except unk. */
-TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
-                                   trf__answer *to)
+/* Appends the text of id number i: a blank before a word, none before "##...", which loses its
+   "##". The first token stays as it is. Special tokens are skipped, except unk. */
+TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id,
+                                int first)
 {
-    const trf__wordpiece *w = v->wordpiece;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t = v->tokens + ids[i];
-        const char *token = v->bytes + t->begin;
-        int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
-        int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
-        if (ids[i] != v->special[TRF_SPECIAL_UNK] && trf__wordpiece_special(v, ids[i])) continue;
-        trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
-                        0);
-    }
+    const trf__token *t = v->tokens + id;
+    const char *token = v->bytes + t->begin;
+    int goes_on = !first && !strncmp(token, "##", 2);
+    int blank = !first && !goes_on && !(v->wordpiece->cleanup && trf__word_joins(token));
+    if (id != v->special[TRF_SPECIAL_UNK] && trf__special_token(v, id)) return;
+    trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on, 0);
 }
 
 TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
@@ -20539,21 +20545,12 @@ TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
-}
-
-TRF__COLD
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err)
 {
-    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf__vocab_from_wordpiece, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_WORDPIECE, trf__read_wordpiece, trf__write_wordpiece, file,
+                              hooks, err);
 }
-
 
 // -----------------------------------------------------------------------------------------------
 // >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
@@ -20656,72 +20653,34 @@ TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t ri
 //
 // They may be hostile. Every error gives the offset of the fault.
 
-TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "byte %lld: %s", (long long)at, fault);
-}
-
 /* Reads everything before the ranges. */
 TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t rest = v->n_stored - TRF__BYTE_HEADER, ranges, merges;
+    int64_t rest = v->n_stored - TRF__BYTE_HEADER;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
-        return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
+        return trf__stored_fail(v, 0, "expected a file of byte-level BPE, got something else", err);
     if (rest < 0)
-        return trf__byte_fail(v->n_stored, "expected a header of 52 bytes, got the end", err);
+        return trf__stored_fail(v, v->n_stored, "expected a header of 52 bytes, got the end", err);
     b->flags = trf__stored_number(v, 8);
     *n_tokens = trf__stored_number(v, 40);
-    ranges = trf__stored_number(v, 44);
-    merges = trf__stored_number(v, 48);
-    if (b->flags > TRF__BYTE_FLAGS)
-        return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
-                         "byte 8: expected flags from 0 to 31, got %lu", (unsigned long)b->flags);
-    if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
-                         "byte 40: expected 256 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    if (ranges > rest / TRF__BYTE_RANGE)
-        return trf__fail(err, TRF_E_FORMAT, 44, "byte_bpe",
-                         "byte 44: expected at most %lld ranges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_RANGE, (long long)ranges);
-    rest -= TRF__BYTE_RANGE * ranges;
-    if (merges > rest / TRF__BYTE_MERGE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "byte_bpe",
-                         "byte 48: expected at most %lld merges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_MERGE, (long long)merges);
-    b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
-    b->n_merges = (int32_t)merges;
-    b->tokens_at = v->n_stored - rest + TRF__BYTE_MERGE * merges;
+    TRF__TRY(trf__stored_range(v, 8, "flags from ", b->flags, 0, TRF__BYTE_FLAGS, "", err));
+    TRF__TRY(trf__stored_range(v, 40, "", *n_tokens, 256, TRF__MAX_TOKENS, " tokens", err));
+    TRF__TRY(trf__stored_rows(v, 44, "ranges", TRF__BYTE_RANGE, &rest, &b->ranges.n, err));
+    TRF__TRY(trf__stored_rows(v, 48, "merges", TRF__BYTE_MERGE, &rest, &b->n_merges, err));
+    b->tokens_at = v->n_stored - rest;
     return trf__stored_specials(v, 12, *n_tokens, -1, err);
 }
 
-TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
+/* The reason why a range of code points cannot be used, or NULL. */
+TRF__FN const char *trf__byte_range_fault(const trf_vocab *v, const trf__word_rule *r, int64_t *at)
 {
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER;
-    int32_t i;
-    uint32_t c;
-    b->ranges = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
-                                                    trf__bytes(b->n_ranges, sizeof *b->ranges));
-    if (!b->ranges)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d ranges",
-                         (int)b->n_ranges);
-    for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
-        trf__word_rule *r = b->ranges + i;
-        r->first = trf__stored_number(v, at);
-        r->last = trf__stored_number(v, at + 4);
-        r->kind = trf__stored_signed(v, at + 8);
-        if (r->first > r->last || r->last > 0x10FFFF)
-            return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
-        if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
-            return trf__byte_fail(at + 8, "expected a class from 1 to 3, got another number", err);
-        if (i > 0 && r->first <= r[-1].last)
-            return trf__byte_fail(at, "expected ranges in ascending order, got code points of "
-                                  "earlier ones", err);
-        for (c = r->first; c < 128 && c <= r->last; c++) b->ascii[c] = (unsigned char)r->kind;
-    }
-    return TRF_OK;
+    (void)v;
+    if (r->first > r->last || r->last > 0x10FFFF)
+        return "expected a range of code points, got other numbers";
+    if (r->kind >= TRF__BYTE_LETTER && r->kind <= TRF__BYTE_WHITE) return NULL;
+    *at += 8;
+    return "expected a class from 1 to 3, got another number";
 }
 
 // >>byte-bpe-tables  the tables for composing, checked
@@ -20811,77 +20770,49 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     const char *fault;
     uint32_t parts[TRF__NFC_DEPTH], c;
     int k;
-    if (rest < 0) return trf__byte_fail(at, "expected sizes of three tables, got the end", err);
+    if (rest < 0)
+        return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
     b->tokens_at += 12;
     for (k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         if (b->n_nfc[k] > rest / TRF__NFC_ROW)
-            return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
-                                  "larger one", err);
+            return trf__stored_fail(v, at + 4 * k, "expected the number of rows that follow, got a "
+                                    "larger one", err);
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (k = 0; k < TRF__NFC_TABLES; k++)
         for (row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
+                return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
     for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
         where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
-            return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
-                                  "that does", err);
+            return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
+                                    "one that does", err);
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
         if (trf__nfc_parts(v, &c, parts) < 0)
-            return trf__byte_fail(where, "expected at most eight steps of decomposing, got more",
-                                  err);
+            return trf__stored_fail(v, where,
+                                    "expected at most eight steps of decomposing, got more", err);
     }
     return TRF_OK;
 }
 
 // >>byte-bpe-merges  tokens and merges
 
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which end with the file, and finds those of the bytes. */
-TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
+/* Finds the token of each byte. */
+TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at;
     char spelling[4];
     int i, n;
-    while (v->n_tokens < n_tokens) {
-        const char *begin = v->stored + at, *fault = "expected a token and its NUL, got the end";
-        const char *token = at < v->n_stored ? begin + 1 : begin;
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__byte_token_fault(v, token, length);
-        if (end && !fault && (unsigned char)*begin > TRF_BPE_SPECIAL)
-            fault = "expected a kind of token from 0 to 2, got another number";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), *begin, err));
-        if (length > b->longest_token) b->longest_token = length;
-        at += (int64_t)length + 2;
-    }
-    if (at != v->n_stored)
-        return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
-        b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
+        b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
         if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
+            return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
     }
@@ -20896,7 +20827,7 @@ TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, 
     if (n > v->byte_bpe->longest_token) return -1;
     memcpy(work, v->bytes + l->begin, (size_t)l->length);
     memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_find(v, work, n, trf__hash_bytes(work, n));
+    return trf__vocab_number(v, work, n);
 }
 
 /* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
@@ -20920,7 +20851,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges;
+    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->ranges.n;
     const char *fault = NULL;
     char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
     int32_t i;
@@ -20947,14 +20878,16 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
+    trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
     int64_t n_tokens = 0;
-    v->byte_bpe = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *v->byte_bpe);
-    if (!v->byte_bpe)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    v->byte_bpe = b;
+    if (!b) return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
-    TRF__TRY(trf__read_byte_ranges(v, err));
-    if (v->byte_bpe->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
-    TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
+    TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
+                               trf__byte_range_fault, &b->ranges, err));
+    if (b->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    TRF__TRY(trf__stored_tokens(v, b->tokens_at, n_tokens, &b->longest_token, err));
+    TRF__TRY(trf__find_byte_tokens(v, err));
     return trf__read_merges(v, err);
 }
 
@@ -20969,10 +20902,8 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 //   compose       a character and a mark become one, unless a mark between them has the mark's
 //                 class or a higher one; so do two neighbours of class 0
 //
-// Syllables of Hangul need no table: 19 first letters, 21 vowels, 27 last letters or none.
+// Syllables of Hangul need no table.
 
-enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
-       TRF__HANGUL_N = 19 * 21 * 28 };
 #define TRF__CODE_POINT 0xFFFFFFu           /* the bits below the class */
 
 /* A code point with its class. */
@@ -20985,16 +20916,9 @@ TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
 /* Writes the parts of a character to `to`, unless that is NULL. Returns their number. */
 TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 {
-    uint32_t parts[TRF__NFC_DEPTH], s = c - TRF__HANGUL;
+    uint32_t parts[TRF__NFC_DEPTH];
     int n = 0, i;
-    if (s < TRF__HANGUL_N) {
-        if (to) {
-            to[0] = TRF__HANGUL_L + s / (21 * 28);
-            to[1] = TRF__HANGUL_V + s / 28 % 21;
-            if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
-        }
-        return 2 + (s % 28 > 0);
-    }
+    if (c - TRF__HANGUL < TRF__HANGUL_N) return trf__hangul_letters(c, to);
     if (c >= 128) n = trf__nfc_parts(v, &c, parts);
     if (!to) return n + 1;
     to[0] = trf__with_class(v, c);
@@ -21048,8 +20972,8 @@ TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
     return m;
 }
 
-/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL:
-   the text is ASCII, which stays as it is. */
+/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to stays
+   NULL: the text is ASCII, which needs no composing. */
 TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
                                      int64_t *room, trf_error *err)
 {
@@ -21058,8 +20982,6 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     int64_t count = 0, i;
     char *out;
     int bytes;
-    *to = NULL;
-    *room = 0;
     while (at < end && (unsigned char)*at < 128) at++;
     if (at == end) return TRF_OK;
     for (at = text; at < end; at += bytes)
@@ -21091,12 +21013,9 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
 TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
 {
     const trf__word_rule *r;
-    uint32_t c;
     *bytes = 0;
     if (at == end) return TRF__BYTE_END;
-    c = trf__code_point(at, bytes);
-    if (c < 128) return b->ascii[c];
-    r = trf__find_rule(b->ranges, b->n_ranges, c);
+    r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
@@ -21205,7 +21124,7 @@ TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n,
     int32_t i, id;
     for (i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
+    id = trf__vocab_number(v, spelling, length);
     return id >= 0 && v->tokens[id].count == TRF_BPE_ORDINARY ? id : -1;
 }
 
@@ -21214,7 +21133,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
                                       trf__byte_work *work, trf__ids *to, trf_error *err)
 {
     const trf__byte_bpe *b = v->byte_bpe;
-    trf__bpe bpe;
+    trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
     int32_t i, id = -1;
     if (b->flags & TRF_BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
@@ -21222,15 +21141,11 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     }
     if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
-    TRF__ZERO(bpe);
-    bpe.v = v;
-    bpe.merges = trf__bytes_merge;
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
-    bpe.n_symbols = n;
     for (i = 0; i < n; i++) {
-        trf__symbol s = {i, 1, i - 1, i + 1 < n ? i + 1 : -1, 0, 0};
-        s.node = b->token[(unsigned char)word[i]];
+        int32_t next = i + 1 < n ? i + 1 : -1;
+        trf__symbol s = {i, 1, i - 1, next, b->token[(unsigned char)word[i]], 0};
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
@@ -21248,11 +21163,10 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     char *copy = NULL;
     uint32_t *composed = NULL;
     int64_t room = 0;
-    trf__byte_work work;
+    trf__byte_work work = {NULL, NULL, 0, 0};
     trf_status status = TRF_OK;
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
-    TRF__ZERO(work);
     if (b->flags & TRF_BPE_NFC) {
         TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
         if (composed) text = (const char *)composed;
@@ -21368,7 +21282,7 @@ TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *bro
     }
 }
 
-/* Whether every character of a token spells a byte. */
+/* Whether every character of a token spells a byte; else the token stands for its own bytes. */
 TRF__FN int trf__is_spelling(const char *token)
 {
     int n;
@@ -21376,18 +21290,24 @@ TRF__FN int trf__is_spelling(const char *token)
     return 1;
 }
 
+/* The next byte of a token. *token moves past its spelling. */
+TRF__FN char trf__next_byte(const char **token, int spelled)
+{
+    int n = 1;
+    char byte = spelled ? (char)(unsigned char)trf__spelled_byte(*token, &n) : **token;
+    *token += n;
+    return byte;
+}
+
 /* The text that a token adds: its length is returned, and it is written to `to`, unless that is
    NULL. `ends`: no token follows. */
 TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
 {
-    int spelled = trf__is_spelling(token), n, m, broke;
+    int spelled = trf__is_spelling(token), m, broke;
     size_t length = 0;
     char text[6];
-    for (; *token; token += n) {
-        char byte = *token;
-        n = 1;
-        if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &n);
-        m = trf__hold_byte(held, byte, text, &broke);
+    while (*token) {
+        m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
         if (to) memcpy(to + length, text, (size_t)m);
         length += (size_t)m;
     }
@@ -21400,9 +21320,8 @@ TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held 
 TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
                                   trf__answer *to)
 {
-    trf__byte_held held, before;
+    trf__byte_held held = {"", 0}, before;
     int32_t i;
-    TRF__ZERO(held);
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF_BPE_SPECIAL) n--;
     for (i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
@@ -21421,22 +21340,17 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
    character, or the bytes that follow do not go on with theirs. */
 TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
-    trf__byte_held held;
+    trf__byte_held held = {"", 0};
     char text[6];
     int32_t i;
-    TRF__ZERO(held);
     for (i = told; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
-        int first = 1, spelled = trf__is_spelling(token), bytes, broke;
-        if (t->count != TRF_BPE_SPECIAL)
-            for (; *token; token += bytes, first = 0) {
-                char byte = *token;
-                bytes = 1;
-                if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &bytes);
-                (void)trf__hold_byte(&held, byte, text, &broke);
-                if (first && broke) told = i;
-            }
+        int first = 1, spelled = trf__is_spelling(token), broke;
+        for (; *token && t->count != TRF_BPE_SPECIAL; first = 0) {
+            (void)trf__hold_byte(&held, trf__next_byte(&token, spelled), text, &broke);
+            if (first && broke) told = i;
+        }
         if (held.n == 0) told = i + 1;
     }
     return told;
@@ -21465,43 +21379,19 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
-}
-
-TRF__COLD
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err)
 {
-    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf__vocab_from_byte_bpe, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_BYTE_BPE, trf__read_byte_bpe, trf__write_byte_bpe, file,
+                              hooks, err);
 }
-
 
 // -----------------------------------------------------------------------------------------------
 // >>vocab-use      tokens, ids and texts: what serves vocabularies of every kind
 //
-// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
-// i of the array has the id i + trf__first_id, unless a map says otherwise.
+// The public functions, which choose among the kinds by the table trf__kinds. Token i of the array
+// has the id i + trf__first_id, unless a map says otherwise.
 // -----------------------------------------------------------------------------------------------
-
-TRF__FN int32_t trf__first_id(const trf_vocab *v)
-{
-    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
-}
-
-/* Whether a token is special although the library does not number it. */
-TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
-{
-    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
-    return v->wordpiece && trf__wordpiece_special(v, number);
-}
-
-/* Whether the ids are those of a map (>>pieces-map). */
-TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
 
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
 {
@@ -21524,64 +21414,73 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
+    int32_t number;
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    if (trf__is_mapped(vocab)) {
-        int32_t token = vocab->pieces->tokens[id];
-        return token < 0 ? "" : vocab->bytes + vocab->tokens[token].begin;
-    }
-    return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
-        vocab->tokens[id - trf__first_id(vocab)].begin;
+    number = trf__token_of(vocab, id);
+    if (number >= 0) return vocab->bytes + vocab->tokens[number].begin;
+    return trf__is_mapped(vocab) ? "" : trf__special_texts[id];
 }
 
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
-    int32_t number = -1;
     size_t length = token ? strlen(token) : 0;
-    if (vocab && trf__is_mapped(vocab)) {
-        number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
-        return number < 0 ? vocab->special[TRF_SPECIAL_UNK] : number;
+    int32_t id = -1;
+    if (!vocab) return TRF__UNK;
+    if (vocab->pieces) id = trf__id_of_text(vocab, token, length);
+    else if (vocab->finished) {
+        id = trf__vocab_number(vocab, token, length);
+        if (id >= 0) id = trf__special_token(vocab, id) ? -1 : id + trf__first_id(vocab);
     }
-    if (vocab && vocab->finished)
-        number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    if (number < 0 || trf__special_token(vocab, number))
-        return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
-    return number + trf__first_id(vocab);
+    return id < 0 ? vocab->special[TRF_SPECIAL_UNK] : id;
 }
 
-/* The longest symbol with which a text of characters begins, or -1; *length: its bytes. */
-TRF__FN int32_t trf__symbol_at(const trf_vocab *v, const char *text, size_t *length)
+/* Gives the ids of a text of words or characters. Of the symbols that begin at a character the
+   longest counts. */
+TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                     trf_error *err)
 {
-    uint64_t hash = TRF__HASH_START;
-    int32_t best = -1, found;
-    size_t n;
-    for (n = 1; n <= (size_t)v->longest_symbol && text[n - 1]; n++) {
-        hash = trf__hash_more(hash, text + n - 1, 1);
-        found = trf__vocab_find(v, text, n, trf__hash_end(hash));
-        if (found >= 0) { best = found; *length = n; }
+    const char *at = text, *token;
+    size_t length, symbol;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    while ((length = trf__next_token(v->kind, &at, &token)) > 0) {
+        int32_t number = trf__longest_token(v, token, 0, (size_t)v->longest_symbol, &symbol);
+        if (number >= 0) at = token + symbol;
+        else number = trf__vocab_number(v, token, length);
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
-    return best;
+    return TRF_OK;
 }
+
+/* Appends the text of id number i. */
+TRF__FN void trf__words_add(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id, int first)
+{
+    const char *token = trf_vocab_token(v, id);
+    if (id >= TRF__UNK)
+        trf__answer_add(to, i, v->kind == TRF_WORDS && !first, token, strlen(token), 0);
+}
+
+/* What each kind of vocabulary does by itself. Words and characters have no file to read. A kind
+   without `decode` adds each id by itself; the text of the others depends on their neighbours. */
+typedef struct trf__kind {
+    trf__reader *read;
+    trf_status (*encode)(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err);
+    void (*decode)(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to);
+    void (*add)(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id, int first);
+} trf__kind;
+static const trf__kind trf__kinds[TRF_TOKEN_KIND_COUNT] = {
+    {NULL, trf__words_encode, NULL, trf__words_add},
+    {NULL, trf__words_encode, NULL, trf__words_add},
+    {trf__read_sentencepiece, trf__pieces_encode, trf__pieces_decode, NULL},
+    {trf__read_wordpiece, trf__wordpiece_encode, NULL, trf__wordpiece_add},
+    {trf__read_byte_bpe, trf__byte_bpe_encode, trf__byte_bpe_decode, NULL}};
 
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
 {
-    const char *at = text, *token;
-    size_t length;
     if (!text) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
-    if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
-    if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = vocab->longest_symbol ? trf__symbol_at(vocab, token, &length) : -1;
-        if (number < 0)
-            number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        at = token + length;
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
-    }
-    return TRF_OK;
+    return trf__kinds[vocab->kind].encode(vocab, text, to, err);
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
@@ -21644,20 +21543,21 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
                                    const trf_hooks *hooks, trf_error *err)
 {
     trf_status status;
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                              &to->n, err);
-    /* too small: the call has set n to the number needed */
-    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
-    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                            &to->n, err);
+    int32_t needed = 1;
+    do {
+        TRF__GROW(int32_t, to->ids, to->capacity, needed, hooks);
+        status = trf_vocab_encode(vocab, text, to->ids,
+                                  (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+        needed = to->n;
+    } while (status == TRF_E_LIMIT && needed > to->capacity);
+    return status;
 }
 
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err)
 {
-    trf__answer to;
+    trf__answer to = {text, size, 0, 0, -1};
+    const trf__kind *kind;
     int32_t i;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
@@ -21666,24 +21566,15 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
+    kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
     for (i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
                              "expected ids from 0 to %d, got %d at position %d",
                              (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
-    TRF__ZERO(to);
-    to.text = text;
-    to.size = size;
-    to.cut = -1;
-    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
-    if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
-    if (vocab->byte_bpe) trf__byte_bpe_decode(vocab, ids, n, &to);
-    for (i = 0; !trf__is_subwords(vocab->kind) && i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (ids[i] < TRF__UNK) continue;
-        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
-    }
+    if (kind->decode) kind->decode(vocab, ids, n, &to);
+    else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
@@ -21700,14 +21591,9 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
 {
     const char *token = trf_vocab_token(v, id);
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
-    int unknown = id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN, blank = 0, n;
-    trf__answer text;
-    TRF__ZERO(text);
-    text.text = to;
-    text.size = to ? SIZE_MAX : 0;
-    text.cut = -1;
-    if (v->pieces && unknown) trf__answer_add(&text, 0, 0, v->pieces->unknown,
-                                              v->pieces->n_unknown, 0);
+    trf__answer text = {to, to ? SIZE_MAX : 0, 0, 0, -1};
+    if (v->pieces && (id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN))
+        trf__answer_add(&text, 0, 0, v->pieces->unknown, v->pieces->n_unknown, 0);
     else if (type >= TRF__PIECE_BYTE) {
         if (to) *to = (char)(unsigned char)(type - TRF__PIECE_BYTE);
         return 1;
@@ -21715,47 +21601,23 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
         if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
     } else if (v->byte_bpe) {
         int spelled = trf__is_spelling(token);
-        for (; *token && v->tokens[id].count != TRF_BPE_SPECIAL; token += n) {
-            n = 1;
-            if (to) to[text.whole] = spelled ? (char)(unsigned char)trf__spelled_byte(token, &n)
-                : *token;
-            else if (spelled) (void)trf__spelled_byte(token, &n);
+        while (*token && v->tokens[id].count != TRF_BPE_SPECIAL) {
+            char byte = trf__next_byte(&token, spelled);
+            if (to) to[text.whole] = byte;
             text.whole++;
         }
-    } else if (v->wordpiece ? unknown || !trf__wordpiece_special(v, id) : id >= TRF__UNK) {
-        int goes_on = v->wordpiece && !strncmp(token, "##", 2);
-        if (v->wordpiece) blank = !(v->wordpiece->cleanup && trf__word_joins(token));
-        else blank = v->kind == TRF_WORDS;
-        trf__answer_add(&text, 0, blank && !goes_on, token + 2 * goes_on,
-                        strlen(token) - 2 * (size_t)goes_on, 0);
-    }
+    } else trf__kinds[v->kind].add(v, &text, 0, id, 0);
     return text.whole;
 }
 
 // >>vocab-bytes    tokens added later; the stored bytes
 //
 // Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
-/* The reason why a token from a file or a caller cannot be added, or NULL. */
-TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
-        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
-    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
-    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
 
 /* Appends a token without a fault. One of several characters is a symbol of their vocabulary. */
 TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t length, trf_error *err)
 {
-    TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+    TRF__TRY(trf__vocab_insert(v, token, length, 0, err));
     if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length &&
         (int32_t)length > v->longest_symbol) v->longest_symbol = (int32_t)length;
     return TRF_OK;
@@ -21808,17 +21670,16 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
 }
 
 /* A finished vocabulary from its stored bytes. */
-TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const void *file,
                                          int64_t n, const trf_hooks *hooks, trf_error *err)
 {
+    const char *bytes = (const char *)file;
     trf_vocab *made = NULL;
     int64_t at, used = 0;
     trf_status status;
+    if (trf__kinds[kind].read)
+        return trf__subwords_from(v, kind, trf__kinds[kind].read, file, (size_t)n, hooks, err);
     *v = NULL;
-    if (kind == TRF_SENTENCEPIECE)
-        return trf__vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_WORDPIECE) return trf__vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_BYTE_BPE) return trf__vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -21830,33 +21691,30 @@ TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, siz
                                         const trf_piece_ids *ids, const trf_hooks *hooks,
                                         trf_error *err)
 {
-    const int tells = file && bytes >= 8;
-    const int words = tells && !memcmp(file, "TRFWP\0\0", 7);
-    if (!words && !(tells && !memcmp(file, "TRFBP\0\0", 7)))
-        return ids ? trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err)
-                   : trf__vocab_from_sentencepiece(vocab, file, bytes, hooks, err);
+    trf_token_kind kind = TRF_SENTENCEPIECE;
+    if (file && bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
+    if (file && bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
+    if (ids && kind == TRF_SENTENCEPIECE)
+        return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (ids)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
                          "ids belong to a file of SentencePiece, and this file has its own");
-    return words ? trf__vocab_from_wordpiece(vocab, file, bytes, hooks, err)
-                 : trf__vocab_from_byte_bpe(vocab, file, bytes, hooks, err);
+    return trf__subwords_from(vocab, kind, trf__kinds[kind].read, file, bytes, hooks, err);
 }
 
 TRF__COLD
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    trf_hooks none;
     trf_status status;
     char *bytes;
     size_t n;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
+    if (!hooks) hooks = &trf__no_hooks;
     TRF__TRY(trf__hooks_check(hooks, err));
     status = trf__read_text(path, &bytes, &n, hooks, err);
     if (status == TRF_OK) {
@@ -42096,4 +41954,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2803126945
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2745986396

@@ -349,7 +349,7 @@ static KIT_UNUSED trf_vocab *kit_pieces(const trf_hooks *hooks)
                                 "\x12\x02\x18\x01"
                                 "\x1A\x06\x18\x01\x20\x01\x28\x01";
     trf_vocab *vocab = NULL;
-    if (trf__vocab_from_sentencepiece(&vocab, bytes, sizeof bytes - 1, hooks, NULL) != TRF_OK)
+    if (trf__vocab_from_bytes(&vocab, TRF_SENTENCEPIECE, bytes, sizeof bytes - 1, hooks, NULL))
         abort();
     return vocab;
 }

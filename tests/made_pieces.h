@@ -212,7 +212,7 @@ static trf_vocab *vocab_of(const message *m, const trf_hooks *hooks)
     unsigned char *exact = (unsigned char *)malloc(m->n ? m->n : 1); /* reading behind it is seen */
     assert_non_null(exact);
     memcpy(exact, m->bytes, m->n);
-    (void)trf__vocab_from_sentencepiece(&v, exact, m->n, hooks, &err);
+    (void)trf__vocab_from_bytes(&v, TRF_SENTENCEPIECE, exact, m->n, hooks, &err);
     free(exact);
     return v;
 }

@@ -106,7 +106,7 @@ static trf_vocab *vocab_of(const file *f, const trf_hooks *hooks)
     char *exact = (char *)malloc(f->n ? f->n : 1);      /* reading behind it is seen */
     assert_non_null(exact);
     memcpy(exact, f->bytes, f->n);
-    status = trf__vocab_from_byte_bpe(&v, exact, f->n, hooks, &err);
+    status = trf__vocab_from_bytes(&v, TRF_BYTE_BPE, exact, f->n, hooks, &err);
     free(exact);
     if (status) assert_null(v);
     return v;
@@ -949,9 +949,10 @@ static void public_calls(void **state)
     (void)decode(copy, ids, 1, 8, &bytes);
     assert_int_equal(status, TRF_E_INVALID_ARG);
     assert_int_equal(trf_vocab_add(copy, "new", &err), TRF_E_UNSUPPORTED);
-    assert_int_equal(trf__vocab_from_byte_bpe(NULL, made.bytes, made.n, NULL, &err),
+    assert_int_equal(trf__vocab_from_bytes(NULL, TRF_BYTE_BPE, made.bytes, made.n, NULL, &err),
                      TRF_E_INVALID_ARG);
-    assert_int_equal(trf__vocab_from_byte_bpe(&none, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__vocab_from_bytes(&none, TRF_BYTE_BPE, NULL, 9, NULL, &err),
+                     TRF_E_INVALID_ARG);
     assert_null(none);
     /* words begin with a blank, for masks of whole words */
     assert_true(trf__begins_word(copy, 'a', id_of("\xC4\xA0the")));

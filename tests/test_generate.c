@@ -1895,7 +1895,8 @@ static trf_vocab *byte_pieces(void)
     memcpy(model + n, "\x12\x05\x18\x01\x98\x02\x01", 7);
     n += 7; /* unigram, byte_fallback (field 35) */
     memcpy(model + n, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); n += 8;
-    if (trf__vocab_from_sentencepiece(&vocab, model, n, NULL, &err)) fail_msg("%s", err.message);
+    if (trf__vocab_from_bytes(&vocab, TRF_SENTENCEPIECE, model, n, NULL, &err))
+        fail_msg("%s", err.message);
     return vocab;
 }
 

@@ -405,7 +405,7 @@ static trf_vocab *pieces_of(const char *const *pieces, int n, int suffix)
            suffix ? 7 : 4);
     at += suffix ? 7 : 4;
     memcpy(bytes + at, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); at += 8;
-    OK(trf__vocab_from_sentencepiece(&v, bytes, at, NULL, &err));
+    OK(trf__vocab_from_bytes(&v, TRF_SENTENCEPIECE, bytes, at, NULL, &err));
     return v;
 }
 
@@ -674,7 +674,7 @@ static void no_special_ids(void **state)
     trf_vocab *words;
     trf_noise *noise;
     (void)state;
-    OK(trf__vocab_from_wordpiece(&words, file, sizeof file, NULL, &err));
+    OK(trf__vocab_from_bytes(&words, TRF_WORDPIECE, file, sizeof file, NULL, &err));
     for (i = 0; i < n; i++) many[i] = 3;
     plain = batch_of(many, &n, 1);
     o.vocab = 8; o.density = 1; o.masked = 0; o.randomised = 1;

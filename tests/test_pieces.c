@@ -302,8 +302,10 @@ static void refusals(void **state)
     model.n = n; put_bytes(&model, 2, "\xE2\2\2a\xFF", 5); refused(&model, TRF_E_FORMAT, "UTF-8");
     model.n = 0; refused(&model, TRF_E_FORMAT, "expected pieces");
     put_flag(&model, 0, 1); refused(&model, TRF_E_FORMAT, "byte 0");
-    assert_int_equal(trf__vocab_from_sentencepiece(NULL, "", 0, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__vocab_from_sentencepiece(&v, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__vocab_from_bytes(NULL, TRF_SENTENCEPIECE, "", 0, NULL, &err),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf__vocab_from_bytes(&v, TRF_SENTENCEPIECE, NULL, 0, NULL, &err),
+                     TRF_E_INVALID_ARG);
     make_model(&model, all_options[0]);
     put_flag(&model, 77, 5);                        /* what nobody knows is passed over */
     put_bytes(&model, 4, "self test", 9);
@@ -465,7 +467,7 @@ static void holes(void **state)
         *to++ = 10; *to++ = LENGTH + 2; *to++ = 10; *to++ = LENGTH;
         for (k = 0, rest = i; k < LENGTH; k++, rest /= 3) *to++ = (unsigned char)"abd"[rest % 3];
     }
-    OK(trf__vocab_from_sentencepiece(&v, bytes, (size_t)(to - bytes), NULL, &err));
+    OK(trf__vocab_from_bytes(&v, TRF_SENTENCEPIECE, bytes, (size_t)(to - bytes), NULL, &err));
     assert_int_equal(trf_vocab_size(v), PIECES - 1 + 4);
     assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 20);
     for (i = 0; i < PIECES - 1; i += 997) {

@@ -254,7 +254,7 @@ static trf_vocab *vocab_of(const file *f, const trf_hooks *hooks)
     char *exact = (char *)malloc(f->n ? f->n : 1);      /* reading behind it is seen */
     assert_non_null(exact);
     memcpy(exact, f->bytes, f->n);
-    status = trf__vocab_from_wordpiece(&v, exact, f->n, hooks, &err);
+    status = trf__vocab_from_bytes(&v, TRF_WORDPIECE, exact, f->n, hooks, &err);
     free(exact);
     if (status) assert_null(v);
     return v;
@@ -300,12 +300,13 @@ static const char *decode(const trf_vocab *v, int32_t n, size_t size, trf__answe
 {
     static char text[4096];
     char *exact = (char *)malloc(size ? size : 1);
+    int32_t i;
     assert_non_null(exact);
     TRF__ZERO(*to);
     to->text = exact;
     to->size = size;
     to->cut = -1;
-    trf__wordpiece_decode(v, ids, n, to);
+    for (i = 0; i < n; i++) trf__wordpiece_add(v, to, i, ids[i], to->whole == 0);
     assert_true(to->written < sizeof text);
     memcpy(text, exact, to->written);
     text[to->written] = 0;
@@ -822,7 +823,7 @@ static void public_calls(void **state)
     int i;
     (void)state;
     make(&made, 0, 1);
-    OK(trf__vocab_from_wordpiece(&vocab, made.bytes, made.n, NULL, &err));
+    OK(trf__vocab_from_bytes(&vocab, TRF_WORDPIECE, made.bytes, made.n, NULL, &err));
     OK(trf_vocab_copy(&copy, vocab, NULL, &err));
     OK(trf_vocab_create(&words, TRF_WORDS, NULL, &err));
     assert_int_equal(trf_vocab_kind(copy), TRF_WORDPIECE);
@@ -855,9 +856,10 @@ static void public_calls(void **state)
     assert_int_equal(trf_vocab_encode(copy, "a\xFF", some, 64, &n, &err), TRF_E_FORMAT);
     assert_int_equal(err.where, 1);
     assert_int_equal(trf_vocab_add(copy, "new", &err), TRF_E_UNSUPPORTED);
-    assert_int_equal(trf__vocab_from_wordpiece(NULL, made.bytes, made.n, NULL, &err),
+    assert_int_equal(trf__vocab_from_bytes(NULL, TRF_WORDPIECE, made.bytes, made.n, NULL, &err),
                      TRF_E_INVALID_ARG);
-    assert_int_equal(trf__vocab_from_wordpiece(&vocab, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__vocab_from_bytes(&vocab, TRF_WORDPIECE, NULL, 9, NULL, &err),
+                     TRF_E_INVALID_ARG);
     assert_null(vocab);
     trf_vocab_destroy(words);
     trf_vocab_destroy(copy);
@@ -874,7 +876,7 @@ static void in_models(void **state)
     size_t bytes, i;
     (void)state;
     make(&made, 1, 0);
-    OK(trf__vocab_from_wordpiece(&vocab, made.bytes, made.n, NULL, &err));
+    OK(trf__vocab_from_bytes(&vocab, TRF_WORDPIECE, made.bytes, made.n, NULL, &err));
     c.source_vocab = trf_vocab_size(vocab);
     c.source_bos = c.source_eos = 1;
     c.pad = 0; c.unk = 1; c.bos = 2; c.eos = 3;

@@ -167,16 +167,12 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
                                  trf__bytes(splits, sizeof(int32_t)));
     void *work = trf__alloc(&v->hooks, bytes);
-    trf__bpe b;
+    trf__bpe b = {v, trf__pieces_merge, text, NULL, NULL, NULL, 0, 0};
     if (!work)
         return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
                          (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
     else {
-        TRF__ZERO(b);
-        b.v = v;
-        b.merges = trf__pieces_merge;
-        b.text = text;
         b.symbols = (trf__symbol *)work;
         b.heap = (trf__merge *)(void *)(b.symbols + n);
         b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
@@ -193,7 +189,7 @@ TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
     size_t n = end ? (size_t)(end + 2 - text) : 0;
-    int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
+    int32_t id = n ? trf__id_of_text(v, text, n) : -1;
     if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
     return n;
 }
@@ -201,9 +197,8 @@ TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to
 TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                       trf_error *err)
 {
-    trf__growing normal;
+    trf__growing normal = {NULL, 0, 0};
     trf_status status;
-    TRF__ZERO(normal);
     if (v->pieces->codes) text += trf__give_code(v, text, to);
     status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)

@@ -3,7 +3,6 @@
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
-#include "system/text.h"
 #include "text/vocab.h"
 #include "text/vocab_learn.h"
 
@@ -108,72 +107,34 @@ TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t ri
 //
 // They may be hostile. Every error gives the offset of the fault.
 
-TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "byte %lld: %s", (long long)at, fault);
-}
-
 /* Reads everything before the ranges. */
 TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t rest = v->n_stored - TRF__BYTE_HEADER, ranges, merges;
+    int64_t rest = v->n_stored - TRF__BYTE_HEADER;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
-        return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
+        return trf__stored_fail(v, 0, "expected a file of byte-level BPE, got something else", err);
     if (rest < 0)
-        return trf__byte_fail(v->n_stored, "expected a header of 52 bytes, got the end", err);
+        return trf__stored_fail(v, v->n_stored, "expected a header of 52 bytes, got the end", err);
     b->flags = trf__stored_number(v, 8);
     *n_tokens = trf__stored_number(v, 40);
-    ranges = trf__stored_number(v, 44);
-    merges = trf__stored_number(v, 48);
-    if (b->flags > TRF__BYTE_FLAGS)
-        return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
-                         "byte 8: expected flags from 0 to 31, got %lu", (unsigned long)b->flags);
-    if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
-                         "byte 40: expected 256 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    if (ranges > rest / TRF__BYTE_RANGE)
-        return trf__fail(err, TRF_E_FORMAT, 44, "byte_bpe",
-                         "byte 44: expected at most %lld ranges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_RANGE, (long long)ranges);
-    rest -= TRF__BYTE_RANGE * ranges;
-    if (merges > rest / TRF__BYTE_MERGE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "byte_bpe",
-                         "byte 48: expected at most %lld merges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_MERGE, (long long)merges);
-    b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
-    b->n_merges = (int32_t)merges;
-    b->tokens_at = v->n_stored - rest + TRF__BYTE_MERGE * merges;
+    TRF__TRY(trf__stored_range(v, 8, "flags from ", b->flags, 0, TRF__BYTE_FLAGS, "", err));
+    TRF__TRY(trf__stored_range(v, 40, "", *n_tokens, 256, TRF__MAX_TOKENS, " tokens", err));
+    TRF__TRY(trf__stored_rows(v, 44, "ranges", TRF__BYTE_RANGE, &rest, &b->ranges.n, err));
+    TRF__TRY(trf__stored_rows(v, 48, "merges", TRF__BYTE_MERGE, &rest, &b->n_merges, err));
+    b->tokens_at = v->n_stored - rest;
     return trf__stored_specials(v, 12, *n_tokens, -1, err);
 }
 
-TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
+/* The reason why a range of code points cannot be used, or NULL. */
+TRF__FN const char *trf__byte_range_fault(const trf_vocab *v, const trf__word_rule *r, int64_t *at)
 {
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER;
-    int32_t i;
-    uint32_t c;
-    b->ranges = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
-                                                    trf__bytes(b->n_ranges, sizeof *b->ranges));
-    if (!b->ranges)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d ranges",
-                         (int)b->n_ranges);
-    for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
-        trf__word_rule *r = b->ranges + i;
-        r->first = trf__stored_number(v, at);
-        r->last = trf__stored_number(v, at + 4);
-        r->kind = trf__stored_signed(v, at + 8);
-        if (r->first > r->last || r->last > 0x10FFFF)
-            return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
-        if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
-            return trf__byte_fail(at + 8, "expected a class from 1 to 3, got another number", err);
-        if (i > 0 && r->first <= r[-1].last)
-            return trf__byte_fail(at, "expected ranges in ascending order, got code points of "
-                                  "earlier ones", err);
-        for (c = r->first; c < 128 && c <= r->last; c++) b->ascii[c] = (unsigned char)r->kind;
-    }
-    return TRF_OK;
+    (void)v;
+    if (r->first > r->last || r->last > 0x10FFFF)
+        return "expected a range of code points, got other numbers";
+    if (r->kind >= TRF__BYTE_LETTER && r->kind <= TRF__BYTE_WHITE) return NULL;
+    *at += 8;
+    return "expected a class from 1 to 3, got another number";
 }
 
 // >>byte-bpe-tables  the tables for composing, checked
@@ -263,77 +224,49 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     const char *fault;
     uint32_t parts[TRF__NFC_DEPTH], c;
     int k;
-    if (rest < 0) return trf__byte_fail(at, "expected sizes of three tables, got the end", err);
+    if (rest < 0)
+        return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
     b->tokens_at += 12;
     for (k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         if (b->n_nfc[k] > rest / TRF__NFC_ROW)
-            return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
-                                  "larger one", err);
+            return trf__stored_fail(v, at + 4 * k, "expected the number of rows that follow, got a "
+                                    "larger one", err);
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (k = 0; k < TRF__NFC_TABLES; k++)
         for (row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
+                return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
     for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
         where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
-            return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
-                                  "that does", err);
+            return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
+                                    "one that does", err);
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
         if (trf__nfc_parts(v, &c, parts) < 0)
-            return trf__byte_fail(where, "expected at most eight steps of decomposing, got more",
-                                  err);
+            return trf__stored_fail(v, where,
+                                    "expected at most eight steps of decomposing, got more", err);
     }
     return TRF_OK;
 }
 
 // >>byte-bpe-merges  tokens and merges
 
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which end with the file, and finds those of the bytes. */
-TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
+/* Finds the token of each byte. */
+TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at;
     char spelling[4];
     int i, n;
-    while (v->n_tokens < n_tokens) {
-        const char *begin = v->stored + at, *fault = "expected a token and its NUL, got the end";
-        const char *token = at < v->n_stored ? begin + 1 : begin;
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__byte_token_fault(v, token, length);
-        if (end && !fault && (unsigned char)*begin > TRF_BPE_SPECIAL)
-            fault = "expected a kind of token from 0 to 2, got another number";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), *begin, err));
-        if (length > b->longest_token) b->longest_token = length;
-        at += (int64_t)length + 2;
-    }
-    if (at != v->n_stored)
-        return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
-        b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
+        b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
         if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
+            return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
     }
@@ -348,7 +281,7 @@ TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, 
     if (n > v->byte_bpe->longest_token) return -1;
     memcpy(work, v->bytes + l->begin, (size_t)l->length);
     memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_find(v, work, n, trf__hash_bytes(work, n));
+    return trf__vocab_number(v, work, n);
 }
 
 /* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
@@ -372,7 +305,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges;
+    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->ranges.n;
     const char *fault = NULL;
     char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
     int32_t i;
@@ -399,13 +332,15 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
+    trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
     int64_t n_tokens = 0;
-    v->byte_bpe = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *v->byte_bpe);
-    if (!v->byte_bpe)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    v->byte_bpe = b;
+    if (!b) return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
-    TRF__TRY(trf__read_byte_ranges(v, err));
-    if (v->byte_bpe->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
-    TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
+    TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
+                               trf__byte_range_fault, &b->ranges, err));
+    if (b->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    TRF__TRY(trf__stored_tokens(v, b->tokens_at, n_tokens, &b->longest_token, err));
+    TRF__TRY(trf__find_byte_tokens(v, err));
     return trf__read_merges(v, err);
 }

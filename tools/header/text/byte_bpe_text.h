@@ -26,10 +26,8 @@
 //   compose       a character and a mark become one, unless a mark between them has the mark's
 //                 class or a higher one; so do two neighbours of class 0
 //
-// Syllables of Hangul need no table: 19 first letters, 21 vowels, 27 last letters or none.
+// Syllables of Hangul need no table.
 
-enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
-       TRF__HANGUL_N = 19 * 21 * 28 };
 #define TRF__CODE_POINT 0xFFFFFFu           /* the bits below the class */
 
 /* A code point with its class. */
@@ -42,16 +40,9 @@ TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
 /* Writes the parts of a character to `to`, unless that is NULL. Returns their number. */
 TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 {
-    uint32_t parts[TRF__NFC_DEPTH], s = c - TRF__HANGUL;
+    uint32_t parts[TRF__NFC_DEPTH];
     int n = 0, i;
-    if (s < TRF__HANGUL_N) {
-        if (to) {
-            to[0] = TRF__HANGUL_L + s / (21 * 28);
-            to[1] = TRF__HANGUL_V + s / 28 % 21;
-            if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
-        }
-        return 2 + (s % 28 > 0);
-    }
+    if (c - TRF__HANGUL < TRF__HANGUL_N) return trf__hangul_letters(c, to);
     if (c >= 128) n = trf__nfc_parts(v, &c, parts);
     if (!to) return n + 1;
     to[0] = trf__with_class(v, c);
@@ -105,8 +96,8 @@ TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
     return m;
 }
 
-/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL:
-   the text is ASCII, which stays as it is. */
+/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to stays
+   NULL: the text is ASCII, which needs no composing. */
 TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
                                      int64_t *room, trf_error *err)
 {
@@ -115,8 +106,6 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     int64_t count = 0, i;
     char *out;
     int bytes;
-    *to = NULL;
-    *room = 0;
     while (at < end && (unsigned char)*at < 128) at++;
     if (at == end) return TRF_OK;
     for (at = text; at < end; at += bytes)
@@ -148,12 +137,9 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
 TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
 {
     const trf__word_rule *r;
-    uint32_t c;
     *bytes = 0;
     if (at == end) return TRF__BYTE_END;
-    c = trf__code_point(at, bytes);
-    if (c < 128) return b->ascii[c];
-    r = trf__find_rule(b->ranges, b->n_ranges, c);
+    r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
@@ -262,7 +248,7 @@ TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n,
     int32_t i, id;
     for (i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
+    id = trf__vocab_number(v, spelling, length);
     return id >= 0 && v->tokens[id].count == TRF_BPE_ORDINARY ? id : -1;
 }
 
@@ -271,7 +257,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
                                       trf__byte_work *work, trf__ids *to, trf_error *err)
 {
     const trf__byte_bpe *b = v->byte_bpe;
-    trf__bpe bpe;
+    trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
     int32_t i, id = -1;
     if (b->flags & TRF_BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
@@ -279,15 +265,11 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     }
     if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
-    TRF__ZERO(bpe);
-    bpe.v = v;
-    bpe.merges = trf__bytes_merge;
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
-    bpe.n_symbols = n;
     for (i = 0; i < n; i++) {
-        trf__symbol s = {i, 1, i - 1, i + 1 < n ? i + 1 : -1, 0, 0};
-        s.node = b->token[(unsigned char)word[i]];
+        int32_t next = i + 1 < n ? i + 1 : -1;
+        trf__symbol s = {i, 1, i - 1, next, b->token[(unsigned char)word[i]], 0};
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
@@ -305,11 +287,10 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     char *copy = NULL;
     uint32_t *composed = NULL;
     int64_t room = 0;
-    trf__byte_work work;
+    trf__byte_work work = {NULL, NULL, 0, 0};
     trf_status status = TRF_OK;
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
-    TRF__ZERO(work);
     if (b->flags & TRF_BPE_NFC) {
         TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
         if (composed) text = (const char *)composed;
@@ -425,7 +406,7 @@ TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *bro
     }
 }
 
-/* Whether every character of a token spells a byte. */
+/* Whether every character of a token spells a byte; else the token stands for its own bytes. */
 TRF__FN int trf__is_spelling(const char *token)
 {
     int n;
@@ -433,18 +414,24 @@ TRF__FN int trf__is_spelling(const char *token)
     return 1;
 }
 
+/* The next byte of a token. *token moves past its spelling. */
+TRF__FN char trf__next_byte(const char **token, int spelled)
+{
+    int n = 1;
+    char byte = spelled ? (char)(unsigned char)trf__spelled_byte(*token, &n) : **token;
+    *token += n;
+    return byte;
+}
+
 /* The text that a token adds: its length is returned, and it is written to `to`, unless that is
    NULL. `ends`: no token follows. */
 TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
 {
-    int spelled = trf__is_spelling(token), n, m, broke;
+    int spelled = trf__is_spelling(token), m, broke;
     size_t length = 0;
     char text[6];
-    for (; *token; token += n) {
-        char byte = *token;
-        n = 1;
-        if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &n);
-        m = trf__hold_byte(held, byte, text, &broke);
+    while (*token) {
+        m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
         if (to) memcpy(to + length, text, (size_t)m);
         length += (size_t)m;
     }
@@ -457,9 +444,8 @@ TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held 
 TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
                                   trf__answer *to)
 {
-    trf__byte_held held, before;
+    trf__byte_held held = {"", 0}, before;
     int32_t i;
-    TRF__ZERO(held);
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF_BPE_SPECIAL) n--;
     for (i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
@@ -478,22 +464,17 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
    character, or the bytes that follow do not go on with theirs. */
 TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
-    trf__byte_held held;
+    trf__byte_held held = {"", 0};
     char text[6];
     int32_t i;
-    TRF__ZERO(held);
     for (i = told; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
-        int first = 1, spelled = trf__is_spelling(token), bytes, broke;
-        if (t->count != TRF_BPE_SPECIAL)
-            for (; *token; token += bytes, first = 0) {
-                char byte = *token;
-                bytes = 1;
-                if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &bytes);
-                (void)trf__hold_byte(&held, byte, text, &broke);
-                if (first && broke) told = i;
-            }
+        int first = 1, spelled = trf__is_spelling(token), broke;
+        for (; *token && t->count != TRF_BPE_SPECIAL; first = 0) {
+            (void)trf__hold_byte(&held, trf__next_byte(&token, spelled), text, &broke);
+            if (first && broke) told = i;
+        }
         if (held.n == 0) told = i + 1;
     }
     return told;
@@ -522,18 +503,9 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
-}
-
-TRF__COLD
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err)
 {
-    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf__vocab_from_byte_bpe, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_BYTE_BPE, trf__read_byte_bpe, trf__write_byte_bpe, file,
+                              hooks, err);
 }
-

@@ -81,39 +81,39 @@ TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64
                          err);
 }
 
+/* Reads a number of the header, which has a range; `wanted` says what it is. */
+TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *array,
+                                 const char *wanted, int64_t least, int64_t most, int32_t *to,
+                                 trf_error *err)
+{
+    int32_t x = trf__map_number(v, index);
+    if (x < least || x > most) return trf__map_fail(array, -1, wanted, x, err);
+    *to = x;
+    return TRF_OK;
+}
+
 /* Reads the map's header, if there is a map, and finds the file behind it. */
 TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int64_t texts, rest = v->n_stored - TRF__MAP_HEADER;
-    int i;
+    int64_t rest = v->n_stored - TRF__MAP_HEADER;
+    int32_t texts, i;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
-    p->codes = trf__map_number(v, 0);
-    if (p->codes != 0 && p->codes != 1)
-        return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
-    p->size = trf__map_number(v, 1);
-    if (p->size < 1 || p->size > TRF__MAP_SIZE) {
-        i = p->size;
-        p->size = 0;
-        return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
-    }
+    TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
+    TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
     for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
         v->special[i] = trf__map_number(v, 2 + i);
         TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
     }
-    p->n_mapped = trf__map_number(v, 9);
-    p->n_more = trf__map_number(v, 10);
-    texts = trf__map_number(v, 11);
-    if (p->n_mapped < 1 || p->n_mapped > rest / 4)
-        return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
+    TRF__TRY(trf__map_read(v, 9, "pieces", "the number of the file's pieces", 1, rest / 4,
+                           &p->n_mapped, err));
     rest -= 4 * (int64_t)p->n_mapped;
-    if (p->n_more < 0 || p->n_more > rest / 4)
-        return trf__map_fail("more", -1, "the number of the further tokens", p->n_more, err);
+    TRF__TRY(trf__map_read(v, 10, "more", "the number of the further tokens", 0, rest / 4,
+                           &p->n_more, err));
     rest -= 4 * (int64_t)p->n_more;
-    if (texts < 0 || texts > rest)
-        return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
+    TRF__TRY(trf__map_read(v, 11, "more", "the bytes of the further tokens", 0, rest, &texts, err));
     p->model_bytes = rest - texts;
     p->model = v->stored + (v->n_stored - p->model_bytes);
     return TRF_OK;
@@ -147,7 +147,7 @@ TRF__FN trf_status trf__enter_piece(trf_vocab *v, const char *text, size_t lengt
                                     trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    TRF__TRY(trf__vocab_insert(v, text, length, trf__hash_bytes(text, length), 0, err));
+    TRF__TRY(trf__vocab_insert(v, text, length, 0, err));
     TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
     if (!p->n_mapped) piece.id = (int32_t)v->n_tokens - 1 + TRF__SPECIALS;
     p->pieces[v->n_tokens - 1] = piece;
@@ -164,13 +164,12 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
     for (i = 0; i < p->n_more; i++) {
         const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
         size_t n = end ? (size_t)(end - text) : 0;
-        trf__piece piece = {0, TRF__PIECE_MORE, -1};
-        piece.id = trf__map_number(v, first + i);
+        trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
         TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
         if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
             return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
                                  (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
-        if (trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0)
+        if (trf__vocab_number(v, text, n) >= 0)
             return trf__map_fail("more", i, "every token once", 2, err);
         TRF__TRY(trf__enter_piece(v, text, n, piece, err));
         text = end + 1;
@@ -228,8 +227,8 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 /* The token of an id, or -1: a special id without a token, or an id that nothing has. */
 TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
 {
-    if (v->pieces->tokens) return v->pieces->tokens[id];
-    return id < TRF__SPECIALS ? -1 : id - (int32_t)TRF__SPECIALS;
+    if (trf__is_mapped(v)) return v->pieces->tokens[id];
+    return id < trf__first_id(v) ? -1 : id - trf__first_id(v);
 }
 
 /* The type of a token. No token is a control piece: text shows neither. */
@@ -239,9 +238,9 @@ TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
 }
 
 /* The id of the token with this text, or -1. Control and unknown pieces are not found. */
-TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, uint64_t hash)
+TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n)
 {
-    int32_t token = trf__vocab_find(v, text, n, hash), type = trf__type_of(v->pieces, token);
+    int32_t token = trf__vocab_number(v, text, n), type = trf__type_of(v->pieces, token);
     if (type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN) return -1;
     return v->pieces->pieces[token].id;
 }

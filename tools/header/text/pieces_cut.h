@@ -180,8 +180,7 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
     int32_t i;
     if (token >= 0) trf__give_token(v, to, token);
     else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++)
-            trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+        for (i = 0; i < n; i++) trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
     else trf__give_run(v, to, text, (size_t)n);
     to->unknown = token < 0;
 }

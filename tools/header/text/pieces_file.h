@@ -10,8 +10,8 @@
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 //
-// trf__read_pieces walks over the file for trf__vocab_from_sentencepiece. Fields with unknown
-// numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
+// trf__read_pieces walks over the file for trf__read_sentencepiece. Fields with unknown numbers are
+// skipped, as protocol buffers intend: later versions of SentencePiece may add some.
 
 /* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
    number, or the count of its bytes at `bytes`. */
@@ -102,7 +102,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
         "expected a finite score, got one that is infinite or not a number";
     else if (byte < 0) fault = "expected a byte written as in <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
-    else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
+    else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
     if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
@@ -369,8 +369,8 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
-    size_t bytes = trf__bytes(nodes, sizeof(trf__branch));
-    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks, bytes);
+    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks,
+                                                      trf__bytes(nodes, sizeof *branches));
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
@@ -383,7 +383,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
     if (!status) v->pieces->cells[0].parent = 0;
     for (done = 0; !status && done < planted; done++)
         status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
-    trf__free(&v->hooks, branches, bytes);
+    TRF__FREE(&v->hooks, branches, nodes);
     return status;
 }
 

@@ -1,12 +1,9 @@
 #pragma once
-#include "api/version.h"
 #include "api/basics.h"
 #include "api/vocab.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
-#include "system/text.h"
-#include "system/files.h"
 #include "text/vocab.h"
 #include "text/vocab_learn.h"
 #include "text/pieces.h"
@@ -112,14 +109,6 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
     return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
 }
 
-TRF__COLD
-TRF__FN trf_status trf__vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
-}
-
 /* Counts the pieces of a SentencePiece file. */
 TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
 {
@@ -145,15 +134,16 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 {
     const trf__mapped_file *f = (const trf__mapped_file *)file;
     const trf_piece_ids *ids = f->ids;
-    const int32_t sizes[2] = {ids->codes, ids->size}, counts[2] = {f->n, ids->n_more};
     trf__written texts = {NULL, 0, NULL};
     int32_t i, n_texts;
     trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
     n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
-    trf__write_numbers(to, "", sizes, 2);
+    trf__write_numbers(to, "", &ids->codes, 1);
+    trf__write_numbers(to, "", &ids->size, 1);
     trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", counts, 2);
+    trf__write_numbers(to, "", &f->n, 1);
+    trf__write_numbers(to, "", &ids->n_more, 1);
     trf__write_numbers(to, "", &n_texts, 1);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
@@ -168,20 +158,17 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
-    trf__mapped_file file;
+    trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
-    file.ids = ids;
-    file.model = model;
-    file.bytes = (int64_t)bytes;
     TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
     if (ids->pieces && ids->n_pieces != file.n)
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, &file, trf__write_mapped, trf__vocab_from_sentencepiece, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, trf__write_mapped,
+                              &file, hooks, err);
 }

@@ -4,6 +4,7 @@
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
+#include "system/text.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
@@ -73,13 +74,18 @@ typedef struct trf__pieces {
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 } trf__pieces;
 
+/* What a file says about ranges of code points, which ascend. */
 typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
+typedef struct trf__word_rules {
+    trf__word_rule *items;
+    int32_t n;
+    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+} trf__word_rules;
 
 typedef struct trf__wordpiece {
-    trf__word_rule *rules;
+    trf__word_rules rules;
     const char *replaced;               /* in the stored bytes */
-    int32_t n_rules;
-    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+    int64_t n_replaced;
     int32_t cleanup;                    /* bit 0 of flags */
     int32_t longest_word;               /* in characters */
     size_t longest_token;               /* in bytes */
@@ -93,17 +99,16 @@ enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__N
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
 typedef struct trf__byte_bpe {
-    trf__word_rule *ranges;             /* kind: the class */
+    trf__word_rules ranges;                  /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
     int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
     int64_t n_slots;                    /* a power of two, above twice n_merges */
-    int32_t n_ranges, n_merges;
+    int32_t n_merges;
     uint32_t flags;
     int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
     int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
     int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
     int32_t token[256];                 /* of each byte */
-    unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
 } trf__byte_bpe;
 
@@ -140,23 +145,34 @@ TRF__FN trf_status trf__fail_finished(trf_error *err)
                      "expected a vocabulary that still learns, got a finished one");
 }
 
-TRF__FN const char *trf__special_text(int32_t id)
-{
-    switch (id) {
-    case 0: return "<pad>";
-    case 1: return "<s>";
-    case 2: return "</s>";
-    default: return "<unk>";
-    }
-}
+/* the spellings of ids 0 to 3 */
+static const char *const trf__special_texts[TRF__SPECIALS] = {"<pad>", "<s>", "</s>", "<unk>"};
 
 /* Whether a token has the spelling of a special id. */
 TRF__FN int trf__is_special(const char *token, size_t length)
 {
     int32_t id;
     for (id = 0; id < TRF__SPECIALS; id++)
-        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
-                                                               length)) return 1;
+        if (strlen(trf__special_texts[id]) == length &&
+            !memcmp(trf__special_texts[id], token, length)) return 1;
+    return 0;
+}
+
+/* Whether the ids are those of a map (>>pieces-map). */
+TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
+
+/* The id of the first token, without a map. */
+TRF__FN int32_t trf__first_id(const trf_vocab *v)
+{
+    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
+}
+
+/* Whether a token is special although the library does not number it: token i has the id i. */
+TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
+{
+    int i;
+    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
+    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -226,6 +242,32 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
     return -1;
 }
 
+/* The number of the token with a text, or -1. */
+TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t length)
+{
+    return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
+}
+
+/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
+   without blanks. */
+TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    const int words = v->kind == TRF_WORDS;
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
+        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
+    for (i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
+        if (trf__is_blank(token[i])) return words ? "expected a word, got a token with a blank"
+                                                  : "expected a token, got one with a blank";
+    if (!trf__is_subwords(v->kind) && trf__is_special(token, length))
+        return "expected a token, got the text of a special one";
+    if (trf__vocab_number(v, token, length) >= 0) return "expected every token once, got one twice";
+    return NULL;
+}
+
 /* Enters a token that is not in the table. */
 TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 {
@@ -255,9 +297,10 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
    into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
-TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
-                                     int64_t count, trf_error *err)
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, int64_t count,
+                                     trf_error *err)
 {
+    uint64_t hash = trf__hash_bytes(token, length);
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;

@@ -13,6 +13,8 @@
 // A learning vocabulary may hold millions of tokens, most of them seen once. Finishing copies the
 // tokens that stay to a new vocabulary, which replaces the old one.
 
+static const trf_hooks trf__no_hooks = {NULL, NULL, NULL, NULL, NULL};
+
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
     int i;
@@ -22,45 +24,30 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
     for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
-TRF__FN void trf__pieces_release(trf_vocab *v)
-{
-    trf__pieces *p = v->pieces;
-    if (!p) return;
-    TRF__FREE(&v->hooks, p->tokens, p->size);
-    TRF__FREE(&v->hooks, p->pieces, p->capacity);
-    TRF__FREE(&v->hooks, p->cells, p->n_cells);
-    trf__free(&v->hooks, p, sizeof *p);
-}
-
-TRF__FN void trf__wordpiece_release(trf_vocab *v)
-{
-    trf__wordpiece *w = v->wordpiece;
-    if (!w) return;
-    TRF__FREE(&v->hooks, w->rules, w->n_rules);
-    trf__free(&v->hooks, w, sizeof *w);
-    v->wordpiece = NULL;
-}
-
-TRF__FN void trf__byte_bpe_release(trf_vocab *v)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    if (!b) return;
-    TRF__FREE(&v->hooks, b->ranges, b->n_ranges);
-    TRF__FREE(&v->hooks, b->merges, b->n_merges);
-    TRF__FREE(&v->hooks, b->slots, b->n_slots);
-    trf__free(&v->hooks, b, sizeof *b);
-    v->byte_bpe = NULL;
-}
-
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    TRF__FREE(&v->hooks, v->tokens, v->token_capacity);
-    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(&v->hooks, v->slots, v->n_slots);
-    trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
-    trf__pieces_release(v);
-    trf__wordpiece_release(v);
-    trf__byte_bpe_release(v);
+    const trf_hooks *hooks = &v->hooks;
+    trf__pieces *p = v->pieces;
+    trf__wordpiece *w = v->wordpiece;
+    trf__byte_bpe *b = v->byte_bpe;
+    TRF__FREE(hooks, v->tokens, v->token_capacity);
+    trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
+    TRF__FREE(hooks, v->slots, v->n_slots);
+    trf__free(hooks, v->stored, (size_t)v->n_stored);
+    if (p) {
+        TRF__FREE(hooks, p->tokens, p->size);
+        TRF__FREE(hooks, p->pieces, p->capacity);
+        TRF__FREE(hooks, p->cells, p->n_cells);
+    }
+    if (w) TRF__FREE(hooks, w->rules.items, w->rules.n);
+    if (b) {
+        TRF__FREE(hooks, b->ranges.items, b->ranges.n);
+        TRF__FREE(hooks, b->merges, b->n_merges);
+        TRF__FREE(hooks, b->slots, b->n_slots);
+    }
+    TRF__FREE(hooks, p, 1);
+    TRF__FREE(hooks, w, 1);
+    TRF__FREE(hooks, b, 1);
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -76,16 +63,14 @@ TRF__COLD
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks,
                                     trf_error *err)
 {
-    trf_hooks none;
     trf_vocab *v;
-    TRF__ZERO(none);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
                          "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
+    v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
     if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
@@ -103,18 +88,16 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        uint64_t hash = trf__hash_bytes(token, length);
         if (length > TRF__MAX_TOKEN_BYTES)
             return trf__fail(err, TRF_E_LIMIT, token - line, "line",
                              "expected a word of at most %d bytes, got %llu",
                              (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
-        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0)
-            continue;
-        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
+        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
+            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
     }
     at = line;
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        int32_t i = trf__vocab_number(vocab, token, length);
         if (i >= 0) vocab->tokens[i].count++;
     }
     return TRF_OK;
@@ -138,7 +121,6 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     trf_vocab kept;
     const void **order;
     int64_t n = 0, i;
-    size_t order_bytes;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (max_size <= TRF__SPECIALS)
@@ -146,8 +128,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__bytes(n, sizeof *order);
-    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
+    order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
     if (!order)
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
                          (long long)n);
@@ -160,10 +141,10 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     kept.finished = 1;
     for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
         const trf__token *t = (const trf__token *)order[i];
-        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash,
-                                   t->count, err);
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->count,
+                                   err);
     }
-    trf__free(&vocab->hooks, order, order_bytes);
+    TRF__FREE(&vocab->hooks, order, n);
     if (status) { trf__vocab_release(&kept); return status; }
     trf__vocab_release(vocab);
     *vocab = kept;
@@ -175,11 +156,25 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // Another program made the file. The vocabulary keeps the bytes, and model files store them. All
 // numbers are little-endian and have 32 bits.
 
-/* Begins the vocabulary of a file, whose bytes are copied. `name` is the caller's name of them. */
-TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, const char *name,
-                                       const void *file, size_t bytes, const trf_hooks *hooks,
-                                       trf_error *err)
+/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
 {
+    if (status) { trf_vocab_destroy(made); made = NULL; }
+    else made->finished = 1;
+    *v = made;
+    return status;
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+typedef trf_status trf__reader(trf_vocab *v, trf_error *err);
+
+/* A vocabulary of subwords from the bytes of its file, which are copied. */
+TRF__COLD
+TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
+                                      const void *file, size_t bytes, const trf_hooks *hooks,
+                                      trf_error *err)
+{
+    const char *name = kind == TRF_SENTENCEPIECE ? "model" : "file";
     trf_vocab *v;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
@@ -197,17 +192,7 @@ TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, c
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    *vocab = v;
-    return TRF_OK;
-}
-
-/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
-{
-    if (status) { trf_vocab_destroy(made); made = NULL; }
-    else made->finished = 1;
-    *v = made;
-    return status;
+    return trf__vocab_finished(vocab, v, read(v, err));
 }
 
 /* Bytes of a file as they are written. `to` NULL: they are counted only. */
@@ -249,34 +234,28 @@ TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *con
     }
 }
 
-/* Writes a file by `write`, which takes `file`, and makes its vocabulary by `from`. */
-TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, const void *file,
+/* Writes a file by `write`, which takes `file`, and makes its vocabulary. */
+TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
                                       void (*write)(trf__written *to, const void *file),
-                                      trf_status (*from)(trf_vocab **, const void *, size_t,
-                                                         const trf_hooks *, trf_error *),
-                                      const trf_hooks *hooks, trf_error *err)
+                                      const void *file, const trf_hooks *hooks, trf_error *err)
 {
     trf__written w = {NULL, 0, NULL};
-    trf_hooks none;
     trf_status status;
-    size_t bytes;
-    TRF__ZERO(none);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!file) return trf__fail_null(err, "file");
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &none;
+    else hooks = &trf__no_hooks;
     write(&w, file);
     if (w.missing) return trf__fail_null(err, w.missing);
-    bytes = w.n;
-    w.to = bytes > INT32_MAX ? NULL : (char *)trf__alloc(hooks, bytes);
+    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
     if (!w.to)
-        return trf__fail(err, bytes > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)bytes);
+        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     write(&w, file);
-    status = from(vocab, w.to, bytes, hooks, err);
-    trf__free(hooks, w.to, bytes);
+    status = trf__subwords_from(vocab, kind, read, w.to, w.n, hooks, err);
+    trf__free(hooks, w.to, w.n);
     return status;
 }
 
@@ -293,6 +272,40 @@ TRF__FN int32_t trf__stored_signed(const trf_vocab *v, int64_t at)
     return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
 }
 
+/* Reports a fault at an offset of the stored bytes. */
+TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *fault,
+                                    trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: %s",
+                     (long long)at, fault);
+}
+
+/* Checks the number x, read at an offset. The message has its range between `before` and
+   `after`. */
+TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
+                                     int64_t least, int64_t most, const char *after, trf_error *err)
+{
+    if (x >= least && x <= most) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                     "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
+                     (long long)least, (long long)most, after, (long long)x);
+}
+
+/* Reads how many rows of `each` bytes a table has, and takes them off the rest of the bytes. Below
+   2 GiB, their number fits. */
+TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *name, int each,
+                                    int64_t *rest, int32_t *n, trf_error *err)
+{
+    int64_t rows = trf__stored_number(v, at);
+    if (rows > *rest / each)
+        return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected at "
+                         "most %lld %s in the bytes that follow, got %lld", (long long)at,
+                         (long long)*rest / each, name, (long long)rows);
+    *rest -= each * rows;
+    *n = (int32_t)rows;
+    return TRF_OK;
+}
+
 /* Reads the special ids at an offset of the stored bytes. `least`: 0 if unk must exist, else -1. */
 TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
                                         trf_error *err)
@@ -300,11 +313,81 @@ TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_toke
     int i;
     for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
         int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
-        if (id < first || id >= n_tokens)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
-                             (int)first, (long long)n_tokens - 1, (int)id);
+        TRF__TRY(trf__stored_range(v, at, "an id from ", id, first, n_tokens - 1, "", err));
         v->special[i] = id;
     }
     return TRF_OK;
+}
+
+/* Reads to->n rules of `each` bytes: first, last, kind, and an argument if there is room for it.
+   `fault_of` tells what is wrong with one, and moves the offset to the number that is. */
+TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name, int each,
+                                     const char *(*fault_of)(const trf_vocab *v,
+                                                             const trf__word_rule *r, int64_t *at),
+                                     trf__word_rules *to, trf_error *err)
+{
+    const char *fault;
+    uint32_t c;
+    int32_t i;
+    to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
+                                                    trf__bytes(to->n, sizeof *to->items));
+    if (!to->items)
+        return trf__fail(err, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
+                         (int)to->n, name);
+    for (i = 0; i < 128; i++) to->ascii[i] = -1;
+    for (i = 0; i < to->n; i++, at += each) {
+        trf__word_rule *r = to->items + i;
+        r->first = trf__stored_number(v, at);
+        r->last = trf__stored_number(v, at + 4);
+        r->kind = trf__stored_signed(v, at + 8);
+        if (each > 12) r->argument = trf__stored_signed(v, at + 12);
+        if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
+        if (i > 0 && r->first <= r[-1].last)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected "
+                             "%s in ascending order, got code points of earlier ones",
+                             (long long)at, name);
+        for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
+    }
+    return TRF_OK;
+}
+
+/* The rule of a code point, or NULL. */
+TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+{
+    int32_t low = 0, high = rules->n;
+    if (c < 128) return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
+    /* rules before `low` end below c, rules from `high` on begin above c */
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (rules->items[middle].last < c) low = middle + 1;
+        else if (rules->items[middle].first > c) high = middle;
+        else return rules->items + middle;
+    }
+    return NULL;
+}
+
+/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. In front of
+   one of byte-level BPE stands its kind. *longest becomes the length of the longest one. */
+TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, size_t *longest,
+                                      trf_error *err)
+{
+    const int kinds = v->kind == TRF_BYTE_BPE;
+    while (v->n_tokens < n_tokens) {
+        const char *begin = v->stored + at, *token = at < v->n_stored ? begin + kinds : begin;
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
+        const char *fault = kinds ? "expected a token and its NUL, got the end"
+                                  : "expected a NUL after the token, got the end";
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__token_fault(v, token, length);
+        if (!fault && kinds && (unsigned char)*begin > TRF_BPE_SPECIAL)
+            fault = "expected a kind of token from 0 to 2, got another number";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "
+                             "%s", (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, kinds ? *begin : 0, err));
+        if (length > *longest) *longest = length;
+        at += kinds + (int64_t)length + 1;
+    }
+    if (at == v->n_stored) return TRF_OK;
+    return trf__stored_fail(v, at, "expected the end after the last token, got more bytes", err);
 }

@@ -19,24 +19,9 @@
 // -----------------------------------------------------------------------------------------------
 // >>vocab-use      tokens, ids and texts: what serves vocabularies of every kind
 //
-// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
-// i of the array has the id i + trf__first_id, unless a map says otherwise.
+// The public functions, which choose among the kinds by the table trf__kinds. Token i of the array
+// has the id i + trf__first_id, unless a map says otherwise.
 // -----------------------------------------------------------------------------------------------
-
-TRF__FN int32_t trf__first_id(const trf_vocab *v)
-{
-    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
-}
-
-/* Whether a token is special although the library does not number it. */
-TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
-{
-    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
-    return v->wordpiece && trf__wordpiece_special(v, number);
-}
-
-/* Whether the ids are those of a map (>>pieces-map). */
-TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
 
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
 {
@@ -59,64 +44,73 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
+    int32_t number;
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    if (trf__is_mapped(vocab)) {
-        int32_t token = vocab->pieces->tokens[id];
-        return token < 0 ? "" : vocab->bytes + vocab->tokens[token].begin;
-    }
-    return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
-        vocab->tokens[id - trf__first_id(vocab)].begin;
+    number = trf__token_of(vocab, id);
+    if (number >= 0) return vocab->bytes + vocab->tokens[number].begin;
+    return trf__is_mapped(vocab) ? "" : trf__special_texts[id];
 }
 
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
-    int32_t number = -1;
     size_t length = token ? strlen(token) : 0;
-    if (vocab && trf__is_mapped(vocab)) {
-        number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
-        return number < 0 ? vocab->special[TRF_SPECIAL_UNK] : number;
+    int32_t id = -1;
+    if (!vocab) return TRF__UNK;
+    if (vocab->pieces) id = trf__id_of_text(vocab, token, length);
+    else if (vocab->finished) {
+        id = trf__vocab_number(vocab, token, length);
+        if (id >= 0) id = trf__special_token(vocab, id) ? -1 : id + trf__first_id(vocab);
     }
-    if (vocab && vocab->finished)
-        number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    if (number < 0 || trf__special_token(vocab, number))
-        return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
-    return number + trf__first_id(vocab);
+    return id < 0 ? vocab->special[TRF_SPECIAL_UNK] : id;
 }
 
-/* The longest symbol with which a text of characters begins, or -1; *length: its bytes. */
-TRF__FN int32_t trf__symbol_at(const trf_vocab *v, const char *text, size_t *length)
+/* Gives the ids of a text of words or characters. Of the symbols that begin at a character the
+   longest counts. */
+TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                     trf_error *err)
 {
-    uint64_t hash = TRF__HASH_START;
-    int32_t best = -1, found;
-    size_t n;
-    for (n = 1; n <= (size_t)v->longest_symbol && text[n - 1]; n++) {
-        hash = trf__hash_more(hash, text + n - 1, 1);
-        found = trf__vocab_find(v, text, n, trf__hash_end(hash));
-        if (found >= 0) { best = found; *length = n; }
+    const char *at = text, *token;
+    size_t length, symbol;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    while ((length = trf__next_token(v->kind, &at, &token)) > 0) {
+        int32_t number = trf__longest_token(v, token, 0, (size_t)v->longest_symbol, &symbol);
+        if (number >= 0) at = token + symbol;
+        else number = trf__vocab_number(v, token, length);
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
-    return best;
+    return TRF_OK;
 }
+
+/* Appends the text of id number i. */
+TRF__FN void trf__words_add(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id, int first)
+{
+    const char *token = trf_vocab_token(v, id);
+    if (id >= TRF__UNK)
+        trf__answer_add(to, i, v->kind == TRF_WORDS && !first, token, strlen(token), 0);
+}
+
+/* What each kind of vocabulary does by itself. Words and characters have no file to read. A kind
+   without `decode` adds each id by itself; the text of the others depends on their neighbours. */
+typedef struct trf__kind {
+    trf__reader *read;
+    trf_status (*encode)(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err);
+    void (*decode)(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to);
+    void (*add)(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id, int first);
+} trf__kind;
+static const trf__kind trf__kinds[TRF_TOKEN_KIND_COUNT] = {
+    {NULL, trf__words_encode, NULL, trf__words_add},
+    {NULL, trf__words_encode, NULL, trf__words_add},
+    {trf__read_sentencepiece, trf__pieces_encode, trf__pieces_decode, NULL},
+    {trf__read_wordpiece, trf__wordpiece_encode, NULL, trf__wordpiece_add},
+    {trf__read_byte_bpe, trf__byte_bpe_encode, trf__byte_bpe_decode, NULL}};
 
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
 {
-    const char *at = text, *token;
-    size_t length;
     if (!text) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
-    if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
-    if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = vocab->longest_symbol ? trf__symbol_at(vocab, token, &length) : -1;
-        if (number < 0)
-            number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        at = token + length;
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
-    }
-    return TRF_OK;
+    return trf__kinds[vocab->kind].encode(vocab, text, to, err);
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
@@ -179,20 +173,21 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
                                    const trf_hooks *hooks, trf_error *err)
 {
     trf_status status;
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                              &to->n, err);
-    /* too small: the call has set n to the number needed */
-    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
-    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                            &to->n, err);
+    int32_t needed = 1;
+    do {
+        TRF__GROW(int32_t, to->ids, to->capacity, needed, hooks);
+        status = trf_vocab_encode(vocab, text, to->ids,
+                                  (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+        needed = to->n;
+    } while (status == TRF_E_LIMIT && needed > to->capacity);
+    return status;
 }
 
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err)
 {
-    trf__answer to;
+    trf__answer to = {text, size, 0, 0, -1};
+    const trf__kind *kind;
     int32_t i;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
@@ -201,24 +196,15 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
+    kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
     for (i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
                              "expected ids from 0 to %d, got %d at position %d",
                              (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
-    TRF__ZERO(to);
-    to.text = text;
-    to.size = size;
-    to.cut = -1;
-    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
-    if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
-    if (vocab->byte_bpe) trf__byte_bpe_decode(vocab, ids, n, &to);
-    for (i = 0; !trf__is_subwords(vocab->kind) && i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (ids[i] < TRF__UNK) continue;
-        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
-    }
+    if (kind->decode) kind->decode(vocab, ids, n, &to);
+    else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
@@ -235,14 +221,9 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
 {
     const char *token = trf_vocab_token(v, id);
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
-    int unknown = id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN, blank = 0, n;
-    trf__answer text;
-    TRF__ZERO(text);
-    text.text = to;
-    text.size = to ? SIZE_MAX : 0;
-    text.cut = -1;
-    if (v->pieces && unknown) trf__answer_add(&text, 0, 0, v->pieces->unknown,
-                                              v->pieces->n_unknown, 0);
+    trf__answer text = {to, to ? SIZE_MAX : 0, 0, 0, -1};
+    if (v->pieces && (id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN))
+        trf__answer_add(&text, 0, 0, v->pieces->unknown, v->pieces->n_unknown, 0);
     else if (type >= TRF__PIECE_BYTE) {
         if (to) *to = (char)(unsigned char)(type - TRF__PIECE_BYTE);
         return 1;
@@ -250,47 +231,23 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
         if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
     } else if (v->byte_bpe) {
         int spelled = trf__is_spelling(token);
-        for (; *token && v->tokens[id].count != TRF_BPE_SPECIAL; token += n) {
-            n = 1;
-            if (to) to[text.whole] = spelled ? (char)(unsigned char)trf__spelled_byte(token, &n)
-                : *token;
-            else if (spelled) (void)trf__spelled_byte(token, &n);
+        while (*token && v->tokens[id].count != TRF_BPE_SPECIAL) {
+            char byte = trf__next_byte(&token, spelled);
+            if (to) to[text.whole] = byte;
             text.whole++;
         }
-    } else if (v->wordpiece ? unknown || !trf__wordpiece_special(v, id) : id >= TRF__UNK) {
-        int goes_on = v->wordpiece && !strncmp(token, "##", 2);
-        if (v->wordpiece) blank = !(v->wordpiece->cleanup && trf__word_joins(token));
-        else blank = v->kind == TRF_WORDS;
-        trf__answer_add(&text, 0, blank && !goes_on, token + 2 * goes_on,
-                        strlen(token) - 2 * (size_t)goes_on, 0);
-    }
+    } else trf__kinds[v->kind].add(v, &text, 0, id, 0);
     return text.whole;
 }
 
 // >>vocab-bytes    tokens added later; the stored bytes
 //
 // Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
-/* The reason why a token from a file or a caller cannot be added, or NULL. */
-TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
-        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
-    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
-    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
 
 /* Appends a token without a fault. One of several characters is a symbol of their vocabulary. */
 TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t length, trf_error *err)
 {
-    TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+    TRF__TRY(trf__vocab_insert(v, token, length, 0, err));
     if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length &&
         (int32_t)length > v->longest_symbol) v->longest_symbol = (int32_t)length;
     return TRF_OK;
@@ -343,17 +300,16 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
 }
 
 /* A finished vocabulary from its stored bytes. */
-TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const void *file,
                                          int64_t n, const trf_hooks *hooks, trf_error *err)
 {
+    const char *bytes = (const char *)file;
     trf_vocab *made = NULL;
     int64_t at, used = 0;
     trf_status status;
+    if (trf__kinds[kind].read)
+        return trf__subwords_from(v, kind, trf__kinds[kind].read, file, (size_t)n, hooks, err);
     *v = NULL;
-    if (kind == TRF_SENTENCEPIECE)
-        return trf__vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_WORDPIECE) return trf__vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_BYTE_BPE) return trf__vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -365,33 +321,30 @@ TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, siz
                                         const trf_piece_ids *ids, const trf_hooks *hooks,
                                         trf_error *err)
 {
-    const int tells = file && bytes >= 8;
-    const int words = tells && !memcmp(file, "TRFWP\0\0", 7);
-    if (!words && !(tells && !memcmp(file, "TRFBP\0\0", 7)))
-        return ids ? trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err)
-                   : trf__vocab_from_sentencepiece(vocab, file, bytes, hooks, err);
+    trf_token_kind kind = TRF_SENTENCEPIECE;
+    if (file && bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
+    if (file && bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
+    if (ids && kind == TRF_SENTENCEPIECE)
+        return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (ids)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
                          "ids belong to a file of SentencePiece, and this file has its own");
-    return words ? trf__vocab_from_wordpiece(vocab, file, bytes, hooks, err)
-                 : trf__vocab_from_byte_bpe(vocab, file, bytes, hooks, err);
+    return trf__subwords_from(vocab, kind, trf__kinds[kind].read, file, bytes, hooks, err);
 }
 
 TRF__COLD
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    trf_hooks none;
     trf_status status;
     char *bytes;
     size_t n;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
+    if (!hooks) hooks = &trf__no_hooks;
     TRF__TRY(trf__hooks_check(hooks, err));
     status = trf__read_text(path, &bytes, &n, hooks, err);
     if (status == TRF_OK) {

@@ -61,43 +61,9 @@ enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WO
 enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
-/* Whether an id is one of the special ones. */
-TRF__FN int trf__wordpiece_special(const trf_vocab *v, int32_t id)
-{
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == id) return 1;
-    return 0;
-}
-
-/* The one of n rules that has the code point, or NULL. */
-TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rule *rules, int32_t n, uint32_t c)
-{
-    int32_t low = 0, high = n;
-    /* rules before `low` end below c, rules from `high` on begin above c */
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (rules[middle].last < c) low = middle + 1;
-        else if (rules[middle].first > c) high = middle;
-        else return rules + middle;
-    }
-    return NULL;
-}
-
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
-{
-    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
-    return trf__find_rule(w->rules, w->n_rules, c);
-}
-
 // >>wordpiece-file  reading the stored bytes
 //
 // They may be hostile. Every error gives the offset of the fault.
-
-TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
-}
 
 /* Reads everything before the rules. */
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
@@ -105,9 +71,9 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     trf__wordpiece *w = v->wordpiece;
     uint32_t flags, longest;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
-        return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
+        return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
     if (v->n_stored < TRF__WORD_HEADER + 4)
-        return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
+        return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
     if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
                                     !(flags & TRF_WORDPIECE_SETTINGS)))
@@ -115,25 +81,21 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
                          "byte 8: expected flags of a WordPiece file, got %lu",
                          (unsigned long)flags);
     longest = trf__stored_number(v, 12);
-    if (longest < 1 || longest > TRF__WORD_CHARS)
-        return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
-                         "byte 12: expected a longest word of 1 to %d characters, got %lu",
-                         (int)TRF__WORD_CHARS, (unsigned long)longest);
+    TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
+                               " characters", err));
     w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
-    if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
-                         "byte 44: expected 1 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    TRF__TRY(trf__stored_range(v, 44, "", *n_tokens, 1, TRF__MAX_TOKENS, " tokens", err));
     return trf__stored_specials(v, 16, *n_tokens, 0, err);
 }
 
-/* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
-TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__word_rule *r,
-                                         int64_t n_replaced)
+/* The reason why a rule cannot be used, or NULL. */
+TRF__FN const char *trf__word_rule_fault(const trf_vocab *v, const trf__word_rule *r, int64_t *at)
 {
+    const trf__wordpiece *w = v->wordpiece;
     int64_t first = (int64_t)r->first + r->argument, last = (int64_t)r->last + r->argument;
+    (void)at;
     if (r->first > r->last) return "expected first <= last, got a rule of no code point";
     if (r->last > 0x10FFFF) return "expected code points up to U+10FFFF, got a larger one";
     switch (r->kind) {
@@ -146,7 +108,7 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
             return "expected a shift to code points, got one to something else";
         return NULL;
     case TRF__WORD_TEXT: case TRF__WORD_TEXT + TRF__WORD_ALONE:
-        if (r->argument < 0 || r->argument >= n_replaced || !w->replaced[r->argument]
+        if (r->argument < 0 || r->argument >= w->n_replaced || !w->replaced[r->argument]
             || (r->argument && w->replaced[r->argument - 1]))
             return "expected the offset of a replacement, got another one";
         return NULL;
@@ -158,80 +120,19 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t n = trf__stored_number(v, 48), rest = v->n_stored - TRF__WORD_HEADER - 4;
-    int64_t size, bad;
-    uint32_t c;
-    int32_t i;
-    for (i = 0; i < 128; i++) w->ascii[i] = -1;
-    if (n > rest / TRF__WORD_RULE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "wordpiece",
-                         "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
-                         (long long)rest / TRF__WORD_RULE, (long long)n);
-    rest -= TRF__WORD_RULE * n;
+    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4, bad;
+    TRF__TRY(trf__stored_rows(v, 48, "rules", TRF__WORD_RULE, &rest, &w->rules.n, err));
     *at = v->n_stored - rest;
-    size = trf__stored_number(v, *at - 4);
+    w->n_replaced = trf__stored_number(v, *at - 4);
     w->replaced = v->stored + *at;
-    if (size > rest || (size > 0 && w->replaced[size - 1]))
-        return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
-                                   "a NUL; got another number", err);
-    bad = trf_find_invalid_utf8(w->replaced, (size_t)size);
-    if (bad >= 0) return trf__wordpiece_fail(*at + bad, "expected UTF-8, got something else", err);
-    *at += size;
-    w->rules = (trf__word_rule *)trf__alloc(&v->hooks, trf__bytes(n, sizeof *w->rules));
-    if (!w->rules)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for %lld rules",
-                         (long long)n);
-    w->n_rules = (int32_t)n;            /* below 2^27: each has 16 bytes of less than 2 GiB */
-    for (i = 0; i < n; i++) {
-        trf__word_rule *r = w->rules + i;
-        int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
-        const char *fault;
-        r->first = trf__stored_number(v, here);
-        r->last = trf__stored_number(v, here + 4);
-        r->kind = trf__stored_signed(v, here + 8);
-        r->argument = trf__stored_signed(v, here + 12);
-        fault = trf__word_rule_fault(w, r, size);
-        if (!fault && i > 0 && r->first <= r[-1].last)
-            fault = "expected rules in ascending order, got code points of earlier ones";
-        if (fault) return trf__wordpiece_fail(here, fault, err);
-        for (c = r->first; c < 128 && c <= r->last; c++) w->ascii[c] = i;
-    }
-    return TRF_OK;
-}
-
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__word_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    /* words never contain blanks, and decoding relies on that */
-    for (i = 0; i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a token, got one with a blank";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. */
-TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, trf_error *err)
-{
-    trf__wordpiece *w = v->wordpiece;
-    while (v->n_tokens < n_tokens) {
-        const char *token = v->stored + at, *fault = "expected a NUL after the token, got the end";
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->n_stored - at));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__word_token_fault(v, token, length);
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
-        if (length > w->longest_token) w->longest_token = length;
-        at += (int64_t)length + 1;
-    }
-    if (at == v->n_stored) return TRF_OK;
-    return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
+    if (w->n_replaced > rest || (w->n_replaced > 0 && w->replaced[w->n_replaced - 1]))
+        return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
+                                "a NUL; got another number", err);
+    bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
+    if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
+    *at += w->n_replaced;
+    return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
+                             &w->rules, err);
 }
 
 /* Fills a new vocabulary from its stored bytes. */
@@ -243,7 +144,7 @@ TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
-    return trf__read_word_tokens(v, at, n_tokens, err);
+    return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);
 }
 
 // >>wordpiece-cut  from text to ids
@@ -264,28 +165,21 @@ TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char 
     word->n += (size_t)bytes;
 }
 
-TRF__FN void trf__word_add_code_point(const trf__wordpiece *w, trf__word *word, uint32_t c)
-{
-    char text[4];
-    trf__word_add(w, word, text, trf__put_code_point(text, c));
-}
-
-/* The id of the longest token that begins with the `from` bytes at text and at least one character
-   more, or -1. *length is the token's, or 0. Special tokens are not found. */
+/* The longest token that begins with the `from` bytes at text and goes on within n bytes, or -1.
+   *length is the token's, or 0. Special tokens are not found. */
 TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t from, size_t n,
                                    size_t *length)
 {
     uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
-    int32_t id, longest = -1;
-    if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+    int32_t number, longest = -1;
     *length = 0;
-    while (from < n) {
+    while (from < n && text[from]) {
         int bytes = (int)trf__char_bytes(text + from, 4);
         hash = trf__hash_more(hash, text + from, (size_t)bytes);
         from += (size_t)bytes;
-        id = trf__vocab_find(v, text, from, trf__hash_end(hash));
-        if (id < 0 || trf__wordpiece_special(v, id)) continue;
-        longest = id;
+        number = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        if (number < 0 || trf__special_token(v, number)) continue;
+        longest = number;
         *length = from;
     }
     return longest;
@@ -298,11 +192,12 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     int good = word->chars <= v->wordpiece->longest_word;
     size_t at = 2, length;
     while (good && at < word->n) {
-        size_t prefix = at > 2 ? 2 : 0;
+        size_t prefix = at > 2 ? 2 : 0, n = word->n - at + prefix;
         char *text = word->text + at - prefix;
         int32_t id;
         if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
-        id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
+        if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+        id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
         if (good) { trf__give_id(to, id, 0); at += length - prefix; }
     }
@@ -313,13 +208,21 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     trf__word_clear(word);
 }
 
-/* Appends the letters of a Hangul syllable (Unicode, 3.12). */
-TRF__FN void trf__word_add_hangul(const trf__wordpiece *w, trf__word *word, uint32_t c)
+/* Letters of Hangul: 19 first ones, 21 vowels, 27 last ones or none. */
+enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
+       TRF__HANGUL_N = 19 * 21 * 28 };
+
+/* Writes the two or three letters of a syllable (Unicode, 3.12) to `to`, unless that is NULL.
+   Returns their number. */
+TRF__FN int trf__hangul_letters(uint32_t c, uint32_t *to)
 {
-    c -= 0xAC00;
-    trf__word_add_code_point(w, word, 0x1100 + c / 588);
-    trf__word_add_code_point(w, word, 0x1161 + c % 588 / 28);
-    if (c % 28) trf__word_add_code_point(w, word, 0x11A7 + c % 28);
+    uint32_t s = c - TRF__HANGUL;
+    if (to) {
+        to[0] = TRF__HANGUL_L + s / (21 * 28);
+        to[1] = TRF__HANGUL_V + s / 28 % 21;
+        if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
+    }
+    return 2 + (s % 28 > 0);
 }
 
 /* Appends what a rule makes of the code point c, or ends words. */
@@ -327,15 +230,14 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
                              trf__word *word, trf__ids *to)
 {
     const trf__wordpiece *w = v->wordpiece;
-    int alone = r->kind & TRF__WORD_ALONE;
+    int alone = r->kind & TRF__WORD_ALONE, bytes, i, n = 0;
+    uint32_t letters[3];
+    char utf8[4];
     const char *text;
-    int bytes;
     if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
     switch (r->kind & ~TRF__WORD_ALONE) {
-    case TRF__WORD_SHIFT:
-        trf__word_add_code_point(w, word, (uint32_t)((int32_t)c + r->argument));
-        break;
-    case TRF__WORD_HANGUL: trf__word_add_hangul(w, word, c); break;
+    case TRF__WORD_SHIFT: letters[n++] = (uint32_t)((int32_t)c + r->argument); break;
+    case TRF__WORD_HANGUL: n = trf__hangul_letters(c, letters); break;
     case TRF__WORD_TEXT:
         for (text = w->replaced + r->argument; *text; text += bytes) {
             bytes = (int)trf__char_bytes(text, 4);
@@ -344,6 +246,7 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
         break;
     default: break;                     /* dropped characters and spaces add nothing */
     }
+    for (i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
     if (alone) trf__word_end(v, word, to);
 }
 
@@ -357,7 +260,7 @@ TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, t
     trf__word_clear(&word);
     for (; *text; text += bytes) {
         uint32_t c = trf__code_point(text, &bytes);
-        const trf__word_rule *r = trf__word_rule_of(v->wordpiece, c);
+        const trf__word_rule *r = trf__find_rule(&v->wordpiece->rules, c);
         if (r) trf__word_apply(v, r, c, &word, to);
         else trf__word_add(v->wordpiece, &word, text, bytes);
     }
@@ -377,22 +280,17 @@ TRF__FN int trf__word_joins(const char *token)
     return 0;
 }
 
-/* Ids to text: one blank between words, none before "##...", which loses its "##". The first token
-   stays as it is. Special tokens are skipped, except unk. */
-TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
-                                   trf__answer *to)
+/* Appends the text of id number i: a blank before a word, none before "##...", which loses its
+   "##". The first token stays as it is. Special tokens are skipped, except unk. */
+TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, int32_t id,
+                                int first)
 {
-    const trf__wordpiece *w = v->wordpiece;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t = v->tokens + ids[i];
-        const char *token = v->bytes + t->begin;
-        int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
-        int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
-        if (ids[i] != v->special[TRF_SPECIAL_UNK] && trf__wordpiece_special(v, ids[i])) continue;
-        trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
-                        0);
-    }
+    const trf__token *t = v->tokens + id;
+    const char *token = v->bytes + t->begin;
+    int goes_on = !first && !strncmp(token, "##", 2);
+    int blank = !first && !goes_on && !(v->wordpiece->cleanup && trf__word_joins(token));
+    if (id != v->special[TRF_SPECIAL_UNK] && trf__special_token(v, id)) return;
+    trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on, 0);
 }
 
 TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
@@ -411,18 +309,9 @@ TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
-}
-
-TRF__COLD
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err)
 {
-    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf__vocab_from_wordpiece, hooks,
-                              err);
+    return trf__subwords_make(vocab, TRF_WORDPIECE, trf__read_wordpiece, trf__write_wordpiece, file,
+                              hooks, err);
 }
-
