@@ -18402,7 +18402,7 @@ enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__N
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
 typedef struct trf__byte_bpe {
-    trf__word_rules ranges;                  /* kind: the class */
+    trf__word_rules ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
     int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
     int64_t n_slots;                    /* a power of two, above twice n_merges */
@@ -41954,4 +41954,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2745986396
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2979806174

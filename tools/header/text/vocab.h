@@ -99,7 +99,7 @@ enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__N
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
 typedef struct trf__byte_bpe {
-    trf__word_rules ranges;                  /* kind: the class */
+    trf__word_rules ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
     int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
     int64_t n_slots;                    /* a power of two, above twice n_merges */

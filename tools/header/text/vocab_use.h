@@ -6,6 +6,7 @@
 #include "base/errors.h"
 #include "base/memory.h"
 #include "system/text.h"
+#include "system/files.h"
 #include "text/vocab.h"
 #include "text/vocab_learn.h"
 #include "text/pieces.h"
