@@ -1290,6 +1290,13 @@ static void test_feed_forward_errors(void **state)
     refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation");
     bad = back; bad.activation = (trf_activation)77;
     refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation, backward");
+    /* without rows `saved` has no size that could tell it */
+    bad = feed_forward_job(0, 5, 7, TRF_GELU);
+    bad = feed_forward_backward_job(&bad, NULL, NULL);
+    runs(&bad);
+    bad.arg[1] = random_tensor(6, 5); bad.arg[2] = random_tensor(6, 0);
+    bad.arg[3] = random_tensor(5, 6);
+    refused(&bad, TRF_E_SHAPE, "w1", -1, "gradients of another d_ff");
     survives_no_memory(&back, 1);
     assert_int_equal(trf_feed_forward(shared, j.arg[0], j.arg[1], NULL, TRF_RELU, j.arg[6], NULL),
                      TRF_E_INVALID_ARG);
