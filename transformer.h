@@ -19100,7 +19100,7 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
-    int32_t texts, i;
+    int32_t texts = 0, i;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
@@ -34018,6 +34018,15 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     return one;
 }
 
+/* Ends a call that copies to the caller's tensors: none of it may still be under way when it
+   returns, even after a failure, because he may free them. */
+TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
+{
+    if (status == TRF_OK) return run->backend->sync(run, err);
+    (void)run->backend->sync(run, NULL);
+    return status;
+}
+
 /* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
                                      trf_error *err)
@@ -34041,7 +34050,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
     status = trf__pass_forward(pass, sides, err);
     /* the next call must not see these views, even after a failure */
     pass->views = NULL;
-    return status;
+    return status == TRF_OK ? TRF_OK : trf__view_end(&pass->run, status, err);
 }
 
 // >>view-calls     attention, states and logits of every layer at once
@@ -34130,6 +34139,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__pass *pass;
     const trf_config *c;
     trf__views inside;
+    trf_status status;
     int sides;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__TRY(trf__one_model(&translator->ensemble, err));
@@ -34149,13 +34159,12 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
         TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c),
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
-    if (views->logits) {
-        TRF__TRY(trf__logits_in_work(translator, pass, err));
+    status = views->logits ? trf__logits_in_work(translator, pass, err) : TRF_OK;
+    if (views->logits && status == TRF_OK)
         pass->run.backend->fetch(&pass->run, views->logits->data,
                                  (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
-    }
-    return pass->run.backend->sync(&pass->run, err);
+    return trf__view_end(&pass->run, status, err);
 }
 
 /* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
@@ -41954,4 +41963,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2979806174
+// Made from the files in tools/header by `make header`. CRC of the lines above: 696697716

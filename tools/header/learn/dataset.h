@@ -7,6 +7,7 @@
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
+#include "device/backend.h"
 #include "system/text.h"
 #include "system/files.h"
 #include "text/vocab.h"

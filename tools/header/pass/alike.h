@@ -9,6 +9,7 @@
 #include "model/checks.h"
 #include "model/params.h"
 #include "model/model.h"
+#include "model/texts.h"
 #include "pass/stacks.h"
 
 TRF__FOR_SIZE

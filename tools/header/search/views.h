@@ -102,6 +102,15 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     return one;
 }
 
+/* Ends a call that copies to the caller's tensors: none of it may still be under way when it
+   returns, even after a failure, because he may free them. */
+TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
+{
+    if (status == TRF_OK) return run->backend->sync(run, err);
+    (void)run->backend->sync(run, NULL);
+    return status;
+}
+
 /* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
                                      trf_error *err)
@@ -125,7 +134,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
     status = trf__pass_forward(pass, sides, err);
     /* the next call must not see these views, even after a failure */
     pass->views = NULL;
-    return status;
+    return status == TRF_OK ? TRF_OK : trf__view_end(&pass->run, status, err);
 }
 
 // >>view-calls     attention, states and logits of every layer at once
@@ -214,6 +223,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__pass *pass;
     const trf_config *c;
     trf__views inside;
+    trf_status status;
     int sides;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__TRY(trf__one_model(&translator->ensemble, err));
@@ -233,13 +243,12 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
         TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c),
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
-    if (views->logits) {
-        TRF__TRY(trf__logits_in_work(translator, pass, err));
+    status = views->logits ? trf__logits_in_work(translator, pass, err) : TRF_OK;
+    if (views->logits && status == TRF_OK)
         pass->run.backend->fetch(&pass->run, views->logits->data,
                                  (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
-    }
-    return pass->run.backend->sync(&pass->run, err);
+    return trf__view_end(&pass->run, status, err);
 }
 
 /* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents

@@ -97,7 +97,7 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
-    int32_t texts, i;
+    int32_t texts = 0, i;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
