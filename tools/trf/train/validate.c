@@ -175,10 +175,10 @@ static int make_translator(struct validator *v, trf_translator **translator)
     trf_error err;
     /* A step multiplies the vocabulary's matrix by a row for each hypothesis. Between two steps a
        signal is seen: on a CPU one takes about half a second at most. */
-    double rows = c->device.kind == TRF_DEVICE_CPU ? 5e9 / ((double)c->target_vocab * c->d_model) : 512;
+    double at_once = c->device.kind == TRF_DEVICE_CPU ? 5e9 / ((double)c->target_vocab * c->d_model) : 512;
     search.beam = v->s->train.valid_beam;
-    rows = fmin(fmax(rows, 1), 512) / search.beam;
-    if (rows < search.max_sentences) search.max_sentences = rows < 1 ? 1 : (int32_t)rows;
+    at_once = fmin(fmax(at_once, 1), 512) / search.beam;
+    if (at_once < search.max_sentences) search.max_sentences = at_once < 1 ? 1 : (int32_t)at_once;
     search.hooks = v->s->training.hooks;
     *translator = NULL;
     return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err)
@@ -266,8 +266,8 @@ static double mean_f1(const struct counts *counts, int32_t n)
 
 /* Counts the labels of some sequences. n: the number of sequences, or of their tokens. */
 static trf_status label_some(trf_translator *translator, const trf_sequences *sources,
-                             const int32_t *wanted, int64_t n, int32_t n_labels, int tags,
-                             struct counts *counts, trf_error *err)
+                             const int32_t *wanted, int64_t n, int32_t n_labels, struct counts *counts,
+                             trf_error *err)
 {
     trf_real *p = zeroed((size_t)(n * n_labels) + 1, sizeof *p);
     trf_tensor out = trf_tensor_of(p, 2, n, n_labels, 0);
@@ -304,7 +304,7 @@ static int label_held_out(struct validator *v, struct validation *result)
             target += (size_t)valid[1]->lengths[i + (size_t)some.count];
         }
         status = label_some(translator, &some, valid[1]->ids + from, (int64_t)(target - from),
-                            n_labels, v->s->objective == OBJECTIVE_TAG, counts, &err);
+                            n_labels, counts, &err);
         if (signal_here()) { result->cancelled = 1; break; }
     }
     if (status) result->cancelled = cancelled(status, &err);
