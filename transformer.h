@@ -1159,9 +1159,10 @@ typedef struct trf_piece_ids {
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
        are not UTF-8 become U+FFFD, as there.
      - `ids` NULL: ids from 4 on are the model's pieces in their order, without unknown and control
-       pieces. Else they are those of `ids`: a control piece in a text is ordinary text; a run of
-       unknown characters is one unk, or the token of `more` that has this text; decoding writes no
-       special ids except unk. Model files store the ids with the SentencePiece file.
+       pieces.
+     - With `ids` a control piece in a text is ordinary text. A run of unknown characters is one
+       unk, or the token of `more` that has this text. Decoding writes no special ids except unk.
+       Model files store the ids with the SentencePiece file.
      - TRF_E_UNSUPPORTED: a SentencePiece model of type word or char, or one with a denormaliser,
        which would change decoded text.
    WordPiece       BERT's subwords, in a file as `trf import` makes it; >>wordpiece has the format
@@ -1561,8 +1562,8 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. Of two texts trf_rank and a data set
-   join the ids themselves. */
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_rank and a data set join two texts
+   themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,
                             int32_t capacity, int32_t *n, trf_error *err);
@@ -2656,7 +2657,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
    TRF_E_FORMAT: these are not 1 to 16 ids of the target vocabulary. */
 TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err);
 /* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_translator_create would, but for lack of memory. */
+   Fails if and as trf_translator_create would, except for lack of memory. */
 TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *config,
                                     trf_error *err);
 
@@ -2993,7 +2994,7 @@ typedef struct trf_sampling {
 
 TRF_API trf_sampling trf_sampling_defaults(void);
 /* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_sampler_create would, but for lack of memory. */
+   Fails if and as trf_sampler_create would, except for lack of memory. */
 TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_config *config,
                                       trf_error *err);
 
@@ -3082,8 +3083,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
        answer follows from sources[0]. source_first and source_last are the same ids for all.
        TRF_E_STATE: the models are not encoder-decoders;
      - trf_classify gives probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by their sum,
-       and so are those that a sampler draws from. Of labels that are numbers it gives
-       the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
+       and so are those that a sampler draws from. Of labels that are numbers it gives the weighted
+       mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
        sampler's sessions, fail with TRF_E_STATE: they show one model. */
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
@@ -3265,8 +3266,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average
-   (trf_trainer_average), not the trainer's own. held_out may have any
+   in the model, are the moving average (trf_trainer_average). held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
@@ -3305,12 +3305,13 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   before the first update. The average is that of the checkpoint
-                                   that the trainer is from, at the first call, else the weights
-       trf_trainer_average         after each update. share: above 0, at most 0.5
-       trf_trainer_use_average     1: the model has the average, so that you can validate or save
-                                   it; 0: it has the weights again, to the bit. Make no update
-                                   between the two
+       trf_trainer_begin_average   call it before the first update. The average begins with the
+                                   weights; in a trainer from a checkpoint it goes on with the
+                                   checkpoint's. A second call begins a new one with the weights
+       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_use_average     1: the model gets the average, so that you can validate or save
+                                   it; 0: it gets the weights back, to the bit. An update between
+                                   the two goes on from the average, and 0 then changes nothing
        trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
                                    the weights: read it with trf_tensor_read. You may write it
 
@@ -3324,6 +3325,11 @@ TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -18970,11 +18976,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     return TRF_OK;
 }
 
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+TRF__FN const trf__word_rule *trf__search_rule(const trf__word_rules *rules, uint32_t c)
 {
     int32_t low = 0, high = rules->n;
-    if (c < 128) return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
     /* rules before `low` end below c, rules from `high` on begin above c */
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
@@ -18983,6 +18987,13 @@ TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint3
         else return rules->items + middle;
     }
     return NULL;
+}
+
+/* The rule of a code point, or NULL. Most are ASCII, in every text that is cut. */
+TRF__INLINE const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+{
+    if (c >= 128) return trf__search_rule(rules, c);
+    return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
 }
 
 /* Inserts the tokens, which begin at an offset of the stored bytes and end with them. In front of
@@ -26589,6 +26600,13 @@ TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_e
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
+/* What the model has are the trainer's weights from here on. */
+TRF__FN void trf__weights_own(trf_trainer *t)
+{
+    t->left = NULL;
+    t->averaged = 0;
+}
+
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
     if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
@@ -27009,7 +27027,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trainer->left = NULL; }
+    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 
@@ -27743,7 +27761,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     }
     trf__update(trainer);
     trf_trainer_end_step(trainer);
-    trainer->left = NULL;
+    trf__weights_own(trainer);
     trainer->updated = trainer->step;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
@@ -34018,8 +34036,8 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     return one;
 }
 
-/* Ends a call that copies to the caller's tensors: none of it may still be under way when it
-   returns, even after a failure, because he may free them. */
+/* Ends a call that copies to the caller's tensors. No copy may be under way when it returns, even
+   after a failure: the caller may free the tensors then. */
 TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
 {
     if (status == TRF_OK) return run->backend->sync(run, err);
@@ -38369,13 +38387,11 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF__FN void trf__search_limit(trf_search *search, const trf_config *config)
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    const double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most;
+    if (!search || !config) return;
+    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -38842,7 +38858,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf__search_limit(&search, &model->config);
+    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -39190,7 +39206,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
         t->average_read = t->average != NULL;
         if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
     }
-    t->left = NULL;
+    trf__weights_own(t);
     if (l->o->fit || l->o->seconds > 0) TRF__TRY(trf__learn_plan(l, err));
     if (l->o->fit && t->learning.planned) trf__learn_fit(l);
     l->began = trf__seconds() - t->learning.seconds;
@@ -39315,22 +39331,27 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
-    int stream;                     /* trf_data_facts.stream */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];
     trf__texts held_texts[2];
     trf_batch held_out;             /* a view of held */
-    trf_token_facts facts[2];       /* of the pairs to learn from, and of those held out */
     trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
-    trf_data_facts told;            /* what trf_dataset_facts returns */
+    trf_data_facts told;            /* what trf_dataset_facts returns; `labels` and `lines` since it
+                                       is finished */
     int finished;
 };
+
+/* Numbers of the pairs to learn from, or of those held out. */
+TRF__FN trf_token_facts *trf__facts_of(trf_dataset *d, int held)
+{
+    return held ? &d->told.held_out : &d->told.learn;
+}
 
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
 
@@ -39510,7 +39531,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     trf__free(hooks, d->labels, d->labels_bytes);
     d->labels = NULL;
     d->left_out = 0;
-    TRF__ZERO(d->facts);
+    TRF__ZERO(d->told);
     TRF__ZERO(d->stats);
 }
 
@@ -40060,7 +40081,7 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
                                      const int32_t *target, int32_t k, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    trf_token_facts *f = &d->facts[held];
+    trf_token_facts *f = trf__facts_of(d, held);
     trf__token_add(f, n, k);
     f->source_unknown += trf__count_unk(d->vocab[0], source, n);
     f->target_unknown += trf__count_unk(d->vocab[1], target, k);
@@ -40165,7 +40186,7 @@ TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text
     TRF__GROW(char, back->bytes, back->capacity, (int64_t)n + 1, &d->options.hooks);
     if (!trf_vocab_decode(vocab, ids->ids, ids->n, back->bytes, n + 1, &bytes, NULL) &&
         bytes == n && !memcmp(text, back->bytes, n)) return TRF_OK;
-    if (!d->facts[held].changed++) d->facts[held].changed_line = from->number;
+    if (!trf__facts_of(d, held)->changed++) trf__facts_of(d, held)->changed_line = from->number;
     return TRF_OK;
 }
 
@@ -40187,7 +40208,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
     }
     *used = !*bad.why;
     if (*used && *text[0])
-        d->facts[held].outer_blanks += *text[0] == ' ' || text[0][strlen(text[0]) - 1] == ' ';
+        trf__facts_of(d, held)->outer_blanks += *text[0] == ' ' ||
+                                                text[0][strlen(text[0]) - 1] == ' ';
     if (*bad.why)
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
@@ -40451,9 +40473,9 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
     }
     /* how often a text occurs is what a language model learns: its copies are on both sides */
     return trf__hold_out(s->lines[0], s->n, size,
-                        trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
-                            ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
-                        s->held, count, &o->hooks, err);
+                         trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
+                             ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
+                         s->held, count, &o->hooks, err);
 }
 
 /* Marks the held-out pairs in s->held: those of the caller, or some. Pairs with the same source
@@ -40689,7 +40711,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
-    const trf_token_facts *f = &d->facts[0];
+    const trf_token_facts *f = &d->told.learn;
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
     a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
@@ -40736,7 +40758,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     any.hooks = o->hooks;
     if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
     TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->facts[0] = *trf_corpus_facts(d->corpus);
+    d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -40798,7 +40820,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
         }
     }
     trf_corpus_rewind(d->corpus);
-    d->stream = n > 0 && 10 * open >= n;
+    d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
     return TRF_OK;
@@ -40814,13 +40836,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
-    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->facts[0].different,
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
                                   &d->options.hooks, err));
-    if (d->facts[0].longest == 0)
+    if (d->told.learn.longest == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "none of %lld pairs can be learned from: all are empty, do not match "
                          "their labels, or are longer than %d ids",
-                         (long long)(d->options.token_file ? d->facts[0].pairs : s->train),
+                         (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
                          (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
@@ -40831,21 +40853,11 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
-TRF__FN void trf__dataset_tell(trf_dataset *d)
-{
-    d->told.learn = d->facts[0];
-    d->told.held_out = d->facts[1];
-    d->told.stream = d->stream;
-    d->told.labels = d->labels;
-    d->told.lines = trf__lines_of(&d->split);
-}
-
 /* Gives the caller the end of a text that a stream still holds. */
 TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
-    trf__dataset_tell(d);
     return TRF_OK;
 }
 
@@ -40865,7 +40877,8 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
         trf__split_free(&data->split, &hooks);
         trf__dataset_forget(data);
     }
-    trf__dataset_tell(data);
+    data->told.labels = data->labels;
+    data->told.lines = trf__lines_of(&data->split);
     return TRF_OK;
 }
 
@@ -40912,7 +40925,7 @@ TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    const trf_token_facts *f = data ? &data->facts[0] : NULL;
+    const trf_token_facts *f = data ? &data->told.learn : NULL;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -40924,7 +40937,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
-    if (status == TRF_OK && data->stream)
+    if (status == TRF_OK && data->told.stream)
         status = trf_model_set_metadata(*model, "trained.stream", "1", err);
     if (status == TRF_OK && !trf__is_labelled(&data->options))
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
@@ -41963,4 +41976,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 696697716
+// Made from the files in tools/header by `make header`. CRC of the lines above: 674053820

@@ -76,27 +76,14 @@ static KIT_UNUSED trf_status kit_translate(trf_translator *t, const int32_t *sou
     if (best->n > 0) memcpy(target, best->ids, (size_t)best->n * sizeof *target);
     return TRF_OK;
 }
-static KIT_UNUSED trf_status kit_translate_texts(trf_translator *t, const trf_sequences *sources,
-                                                 const trf_sequences *prefixes, const trf_requirements *required,
-                                                 trf_error *err)
-{
-    trf_translate_options o = {NULL, NULL, 0};
-    o.prefixes = prefixes;
-    o.required = required;
-    return trf_translate(t, sources, &o, err);
-}
-static KIT_UNUSED trf_status kit_translate_prefixed(trf_translator *t, const trf_sequences *sources,
-                                                    const trf_sequences *prefixes, trf_error *err)
-{
-    return kit_translate_texts(t, sources, prefixes, NULL, err);
-}
-static KIT_UNUSED trf_status kit_translate_each(trf_translator *t, const trf_sequences *sources,
+static KIT_UNUSED trf_status kit_translate_with(trf_translator *t, const trf_sequences *sources,
                                                 const trf_sequences *prefixes, const trf_requirements *required,
-                                                trf_error *err)
+                                                int32_t each, trf_error *err)
 {
-    trf_translate_options o = {NULL, NULL, 1};
+    trf_translate_options o;
     o.prefixes = prefixes;
     o.required = required;
+    o.each = each;
     return trf_translate(t, sources, &o, err);
 }
 

@@ -140,7 +140,7 @@ static void forced_prefix(void **state)
     (void)state;
     memcpy(sources, question, sizeof question);
     memcpy(sources + 5, question, sizeof question);
-    OK(kit_translate_prefixed(translator, &x, &forced, &err));
+    OK(kit_translate_with(translator, &x, &forced, NULL, 0, &err));
     for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
         double sum = 0;
@@ -172,7 +172,7 @@ static void forced_prefix(void **state)
             trf_translator *t;
             search.max_sentences = turns ? 2 : 32;
             t = translator_of(learnt, &search);
-            OK(kit_translate_prefixed(t, &all, &each, &err));
+            OK(kit_translate_with(t, &all, &each, NULL, 0, &err));
             for (at = i = 0; i < 5; at += lengths_of[i++])
                 for (k = 0; k < trf_hypothesis_count(t, i); k++) {
                     const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
@@ -183,10 +183,10 @@ static void forced_prefix(void **state)
         }
     }
     forced.count = 1;
-    FAILS(TRF_E_INVALID_ARG, kit_translate_prefixed(translator, &x, &forced, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate_with(translator, &x, &forced, NULL, 0, &err));
     forced.count = 2;
     prefix[1] = 2;
-    FAILS(TRF_E_INVALID_ARG, kit_translate_prefixed(translator, &x, &forced, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate_with(translator, &x, &forced, NULL, 0, &err));
     assert_int_equal(err.where, 1);
     assert_int_equal(trf_hypothesis_count(translator, 0), 0);
     trf_translator_destroy(translator);

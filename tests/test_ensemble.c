@@ -280,7 +280,7 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
         s.max_sentences = sentences[run];
         s.threads = run == 1 ? 3 : 1;
         OK(trf_translator_create_ensemble(&t, a->list, a->weights, a->n, &s, &err));
-        if (prefixed) OK(kit_translate_prefixed(t, &x, &prefixes, &err));
+        if (prefixed) OK(kit_translate_with(t, &x, &prefixes, NULL, 0, &err));
         else OK(trf_translate(t, &x, NULL, &err));
         for (i = 0; i < SOURCES; i++) {
             assert_int_equal(trf_hypothesis_count(t, i), n[i]);
@@ -539,7 +539,7 @@ static void test_scores(void **state)
         OK(trf_translator_create_ensemble(&together, a.list, a.weights, 3, &s, &err));
         OK(trf_score(together, &batch, got, &err));
         OK(trf_score_each(together, sources, &targets, each, &err));
-        OK(kit_translate_each(together, sources, NULL, NULL, &err));
+        OK(kit_translate_with(together, sources, NULL, NULL, 1, &err));
         for (i = 0; i < SOURCES; i++) {
             trf_sequences same[MODELS], own[MODELS];
             double want[2] = {0, 0}, l[VOCAB];
@@ -564,7 +564,7 @@ static void test_scores(void **state)
             target += q.prefixes[i];
         }
         sources[2].count--;
-        FAILS(TRF_E_INVALID_ARG, kit_translate_each(together, sources, NULL, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translate_with(together, sources, NULL, NULL, 1, &err));
         trf_translator_destroy(together);
     }
     part(&a);
@@ -615,13 +615,13 @@ static void test_texts(void **state)
         sources[i] = some(ids[i], &n, 1);
     }
     assert_true(memcmp(ids[0], ids[1], sizeof ids[0]) != 0);
-    OK(kit_translate_each(t, sources, NULL, NULL, &err));
+    OK(kit_translate_with(t, sources, NULL, NULL, 1, &err));
     OK(trf_hypothesis_text(t, 0, 0, want, sizeof want, NULL, &err));
     OK(trf_translate_text(t, "a b w3", text, sizeof text, &err));
     assert_string_equal(text, want);
     x = some(ids[0], &n, 1);
     FAILS(TRF_E_STATE, trf_translate(t, &x, NULL, &err));
-    FAILS(TRF_E_STATE, kit_translate_prefixed(t, &x, NULL, &err));
+    FAILS(TRF_E_STATE, kit_translate_with(t, &x, NULL, NULL, 0, &err));
     memset(&batch, 0, sizeof batch);
     batch.source = batch.target = x;
     FAILS(TRF_E_STATE, trf_score(t, &batch, &score, &err));
@@ -952,7 +952,7 @@ static void test_longer_sources(void **state)
     s.max_length_b = 8;
     s.at_limit = TRF_LIMIT_FORCE_EOS;
     t = together_of(&a, &s);
-    OK(kit_translate_each(t, sources, NULL, NULL, &err));
+    OK(kit_translate_with(t, sources, NULL, NULL, 1, &err));
     for (i = 0; i < N; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
         memcpy(targets + used, h->ids, (size_t)h->n * sizeof *targets);

@@ -1454,6 +1454,20 @@ static void averages(void **state)
     OK(trf_trainer_use_average(r.trainer, 0, &err));
     assert_true(weights_hash(r.model) == before);
     FAILS(trf_trainer_average(r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
+    /* whatever goes on while the average is in use goes on from it, and it is in use no more */
+    for (i = 0; i < 3; i++) {
+        trf_learn_options o = trf_learn_defaults();
+        OK(trf_trainer_use_average(r.trainer, 1, &err));
+        o.updates = trf_trainer_step(r.trainer) + 2;
+        OK(trf_corpus_next(r.corpus, &batch, &err));
+        if (i == 0) OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        else if (i == 1) OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
+        else assert_non_null(trf_trainer_parameter(r.trainer, 0).device_data);
+        before = weights_hash(r.model);
+        OK(trf_trainer_use_average(r.trainer, 0, &err));
+        assert_true(weights_hash(r.model) == before);
+        OK(trf_trainer_average(r.trainer, 0.1, &err));
+    }
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     FAILS(trf_trainer_average(r.trainer, 0.1, &err), TRF_E_STATE, "average", -1);

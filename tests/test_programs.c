@@ -935,7 +935,7 @@ static void decoder_only(void **state)
     assert_in_range(n, LENGTH - 1, LENGTH + 1);
     FAILS(TRF_E_STATE, trf_encode(translator, &batch.target, NULL, &err));
     batch.target.count = 1;
-    FAILS(TRF_E_STATE, kit_translate_prefixed(translator, &batch.target, &batch.target, &err));
+    FAILS(TRF_E_STATE, kit_translate_with(translator, &batch.target, &batch.target, NULL, 0, &err));
     assert_string_equal(err.what, "kind");
     trf_translator_destroy(translator);
     texts_of_a_decoder(model);
@@ -986,7 +986,7 @@ static void encoder_only(void **state)
     assert_true(fabs((double)states[0][0]) > 0);
     wrong = trf_tensor_of(states[0], 2, rows - 1, 32, 1);
     FAILS(TRF_E_SHAPE, trf_encode(translator, sources, &wrong, &err));
-    FAILS(TRF_E_STATE, kit_translate_prefixed(translator, sources, sources, &err));
+    FAILS(TRF_E_STATE, kit_translate_with(translator, sources, sources, NULL, 0, &err));
     assert_string_equal(err.what, "kind");
     FAILS(TRF_E_STATE, trf_translate(translator, sources, NULL, &err));
     FAILS(TRF_E_STATE, trf_logits(translator, &p.batch, &little, &err));

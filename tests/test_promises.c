@@ -60,12 +60,17 @@ static trf_translator *translator_of(const trf_model *model, const trf_search *s
 
 static void null_without_an_error(void **state)
 {
+    trf_search search = trf_search_defaults();
+    trf_config config = small(TRF_ENCODER_DECODER);
     int32_t n = 5;
     (void)state;
     trf_train_set_dropout(NULL, 0.1);
     trf_train_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
     trf_config_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
     trf_search_set_rule(NULL, TRF_SEARCH_PAPER);
+    trf_search_limit(NULL, &config);
+    trf_search_limit(&search, NULL);
+    assert_int_equal(search.max_sentences, trf_search_defaults().max_sentences);
     trf_shorten_pair(NULL, &n, 3);
     trf_shorten_pair(&n, NULL, 3);
     assert_int_equal(n, 5);

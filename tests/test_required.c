@@ -221,7 +221,7 @@ static void test_exhaustively(void **state)
         OK(trf_translator_create(&t, model, &s, &err));
         OK(trf_translator_create(&reads, model, NULL, &err));
         enumerate(model, reads, &a, &s, &pair, ids, 0, 0, best);
-        OK(kit_translate_texts(t, &sources, NULL, &required, &err));
+        OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
         assert_true(trf_hypothesis_count(t, 0) > 0);
         for (rank = 0; rank < 2 && best[rank].n >= 0; rank++) {
             const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
@@ -281,13 +281,13 @@ static void always(trf_vocab *v, const char *const *part, int n_parts, int parts
     required.n_texts = n;
     OK(trf_translator_create(&t, model, &s, &err));
     OK(trf_translator_create(&alone, model, &s, &err));
-    OK(kit_translate_texts(t, &sources, NULL, &required, &err));
+    OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
     for (i = 0; i < SENTENCES; i++) {
         trf_sequences single = one(ids + 2 * i, lengths + i);
         for (k = 0; k < a[i].n; k++) a[i].texts[k].sentence = 0;
         required.texts = a[i].texts;
         required.n_texts = a[i].n;
-        if (a[i].n) OK(kit_translate_texts(alone, &single, NULL, &required, &err));
+        if (a[i].n) OK(kit_translate_with(alone, &single, NULL, &required, 0, &err));
         else OK(trf_translate(alone, &single, NULL, &err));
         text_of(t, i, text);
         text_of(alone, 0, own);
@@ -398,7 +398,7 @@ static void test_other_cuts(void **state)
         trf_search s = search_of(1, 8);
         trf_translator *t = NULL;
         OK(trf_translator_create(&t, model, &s, &err));
-        OK(kit_translate_texts(t, &sources, NULL, &required, &err));
+        OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
         text_of(t, 0, text);
         if (!strstr(text, "abc")) fail_msg("seed %d: '%s'", (int)seed, text);
         trf_translator_destroy(t);
@@ -425,11 +425,11 @@ static void test_no_room(void **state)
     OK(trf_translator_create(&t, model, &s, &err));
     OK(trf_translate(t, &sources, NULL, &err));
     text_of(t, 0, before);
-    OK(kit_translate_texts(t, &sources, NULL, &required, &err));
+    OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
     text_of(t, 0, with);
     assert_string_equal(with, "a%sa");
     x.text = "\xC3\xA4";                /* no token writes it */
-    OK(kit_translate_texts(t, &sources, NULL, &required, &err));
+    OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
     text_of(t, 0, text);
     assert_string_equal(text, before);
     OK(trf_translate(t, &sources, NULL, &err));
@@ -447,7 +447,7 @@ static void refused(trf_translator *t, const trf_requirements *x, trf_status sta
     trf_sequences sources;
     trf_error err;
     sources.ids = source; sources.lengths = n; sources.count = 2;
-    assert_int_equal(kit_translate_texts(t, &sources, NULL, x, &err), status);
+    assert_int_equal(kit_translate_with(t, &sources, NULL, x, 0, &err), status);
     assert_string_equal(err.what, what);
     if (!strstr(err.message, message)) fail_msg("%s lacks %s", err.message, message);
     assert_int_equal(trf_hypothesis_count(t, 0), 0);
@@ -513,8 +513,7 @@ static void test_refusals(void **state)
     }
     required.texts = many;
     required.n_texts = 1100;
-    assert_int_equal(kit_translate_texts(t, &(trf_sequences){(const int32_t[]){4}, (const int32_t[]){1}, 1}, NULL,
-                                         &required, &err) != TRF_E_INTERNAL, 1);
+    assert_int_equal(kit_translate_with(t, &(trf_sequences){(const int32_t[]){4}, (const int32_t[]){1}, 1}, NULL, &required, 0, &err) != TRF_E_INTERNAL, 1);
     free(many);
     trf_translator_destroy(t);
     trf_model_destroy(model);

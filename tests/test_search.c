@@ -1529,7 +1529,7 @@ static void test_token_probabilities(void **state)
                     assert_int_equal(trf_translator_create(&look, model, &search, &err), TRF_OK);
                     x.ids = sources; x.lengths = lengths; x.count = N;
                     y.ids = prefixes; y.lengths = prefix_lengths; y.count = N;
-                    if (forced) assert_int_equal(kit_translate_prefixed(t, &x, &y, &err), TRF_OK);
+                    if (forced) assert_int_equal(kit_translate_with(t, &x, &y, NULL, 0, &err), TRF_OK);
                     else assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_OK);
                     for (i = 0; i < N; at += lengths[i++])
                         for (k = 0; k < trf_hypothesis_count(t, i); k++) {

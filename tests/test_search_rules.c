@@ -483,7 +483,7 @@ static void search_once(const pair_of_models *m, const asked *a, trf_translator 
     trf_error err;
     OK(trf_translator_create(t, m->model, &a->search, &err));
     if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) OK(trf_translate(*t, &source, NULL, &err));
-    else OK(kit_translate_prefixed(*t, &source, &prefix, &err));
+    else OK(kit_translate_with(*t, &source, &prefix, NULL, 0, &err));
 }
 
 static int differs(double x, double y) { return !(fabs(x - y) < 1e-4 * (1 + fabs(y))); }

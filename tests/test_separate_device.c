@@ -155,7 +155,7 @@ static uint64_t look(trf_translator *t, uint64_t hash)
         trf_sequences wanted = prefixes.source;
         static kit_pairs other;
         trf_batch again = kit_fill(&other, 6, 1, 9, VOCAB, 77);
-        OK(kit_translate_prefixed(t, &again.source, &wanted, &err));
+        OK(kit_translate_with(t, &again.source, &wanted, NULL, 0, &err));
         hash = hash_answers(hash, t, 6);
         sources_of(&batch, c);
         out = trf_tensor_of(numbers, 2, trf_source_rows(t->model, &batch.source), D, 1);
@@ -907,7 +907,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
         break;
     case PREFIXED:
-        status = kit_translate_prefixed(l->translator, &sources, &prefixes.target, e);
+        status = kit_translate_with(l->translator, &sources, &prefixes.target, NULL, 0, e);
         break;
     case SCORE: status = trf_score(l->translator, &large, scores, e); break;
     case ENCODE:

@@ -333,7 +333,7 @@ static void searches(void **state)
                     trf_sequences from = { source, &n_source, 1 }, begin;
                     begin.ids = beginnings[round]; begin.lengths = &n; begin.count = 1;
                     if (kind) OK(trf_translate(l.translator, &begin, NULL, &err));
-                    else OK(kit_translate_prefixed(l.translator, &from, &begin, &err));
+                    else OK(kit_translate_with(l.translator, &from, &begin, NULL, 0, &err));
                     for (k = 0; k < trf_hypothesis_count(l.translator, 0); k++) {
                         const trf_hypothesis h = *trf_hypothesis_at(l.translator, 0, k);
                         int32_t whole[LONGEST + 1], m = h.n + skipped;
@@ -363,7 +363,7 @@ static void searches(void **state)
                             fail_msg("%g, not %g", raw, score);
                         if (kind)
                             OK(trf_translate(l.translator, &begin, NULL, &err)); /* scoring forgets */
-                        else OK(kit_translate_prefixed(l.translator, &from, &begin, &err));
+                        else OK(kit_translate_with(l.translator, &from, &begin, NULL, 0, &err));
                     }
                 }
                 close_lab(&l);

@@ -86,7 +86,7 @@ for file; do
         echo "$file: calls renamed; $file.orig is the file before"
     fi
     gone='trf_attention_weights|trf_corpus_check|trf_noise_check|trf_(from|to)_padded|trf_join_texts|trf_hold_out'
-    gone="$gone|trf_is_better|trf_is_perfect|trf_search_limit|trf_model_save_as"
+    gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
     gone="$gone|trf_generator[a-z_]*"

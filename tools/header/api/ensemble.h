@@ -53,8 +53,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
        answer follows from sources[0]. source_first and source_last are the same ids for all.
        TRF_E_STATE: the models are not encoder-decoders;
      - trf_classify gives probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by their sum,
-       and so are those that a sampler draws from. Of labels that are numbers it gives
-       the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
+       and so are those that a sampler draws from. Of labels that are numbers it gives the weighted
+       mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
        sampler's sessions, fail with TRF_E_STATE: they show one model. */
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,

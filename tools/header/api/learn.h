@@ -177,8 +177,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average
-   (trf_trainer_average), not the trainer's own. held_out may have any
+   in the model, are the moving average (trf_trainer_average). held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
@@ -217,12 +216,13 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   before the first update. The average is that of the checkpoint
-                                   that the trainer is from, at the first call, else the weights
-       trf_trainer_average         after each update. share: above 0, at most 0.5
-       trf_trainer_use_average     1: the model has the average, so that you can validate or save
-                                   it; 0: it has the weights again, to the bit. Make no update
-                                   between the two
+       trf_trainer_begin_average   call it before the first update. The average begins with the
+                                   weights; in a trainer from a checkpoint it goes on with the
+                                   checkpoint's. A second call begins a new one with the weights
+       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_use_average     1: the model gets the average, so that you can validate or save
+                                   it; 0: it gets the weights back, to the bit. An update between
+                                   the two goes on from the average, and 0 then changes nothing
        trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
                                    the weights: read it with trf_tensor_read. You may write it
 
@@ -236,6 +236,11 @@ TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.

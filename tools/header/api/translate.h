@@ -228,7 +228,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
    TRF_E_FORMAT: these are not 1 to 16 ids of the target vocabulary. */
 TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err);
 /* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_translator_create would, but for lack of memory. */
+   Fails if and as trf_translator_create would, except for lack of memory. */
 TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *config,
                                     trf_error *err);
 

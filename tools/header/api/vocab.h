@@ -70,9 +70,10 @@ typedef struct trf_piece_ids {
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
        are not UTF-8 become U+FFFD, as there.
      - `ids` NULL: ids from 4 on are the model's pieces in their order, without unknown and control
-       pieces. Else they are those of `ids`: a control piece in a text is ordinary text; a run of
-       unknown characters is one unk, or the token of `more` that has this text; decoding writes no
-       special ids except unk. Model files store the ids with the SentencePiece file.
+       pieces.
+     - With `ids` a control piece in a text is ordinary text. A run of unknown characters is one
+       unk, or the token of `more` that has this text. Decoding writes no special ids except unk.
+       Model files store the ids with the SentencePiece file.
      - TRF_E_UNSUPPORTED: a SentencePiece model of type word or char, or one with a denormaliser,
        which would change decoded text.
    WordPiece       BERT's subwords, in a file as `trf import` makes it; >>wordpiece has the format

@@ -81,22 +81,27 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
-    int stream;                     /* trf_data_facts.stream */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];
     trf__texts held_texts[2];
     trf_batch held_out;             /* a view of held */
-    trf_token_facts facts[2];       /* of the pairs to learn from, and of those held out */
     trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
-    trf_data_facts told;            /* what trf_dataset_facts returns */
+    trf_data_facts told;            /* what trf_dataset_facts returns; `labels` and `lines` since it
+                                       is finished */
     int finished;
 };
+
+/* Numbers of the pairs to learn from, or of those held out. */
+TRF__FN trf_token_facts *trf__facts_of(trf_dataset *d, int held)
+{
+    return held ? &d->told.held_out : &d->told.learn;
+}
 
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
 
@@ -276,7 +281,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     trf__free(hooks, d->labels, d->labels_bytes);
     d->labels = NULL;
     d->left_out = 0;
-    TRF__ZERO(d->facts);
+    TRF__ZERO(d->told);
     TRF__ZERO(d->stats);
 }
 

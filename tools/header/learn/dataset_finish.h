@@ -42,9 +42,9 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
     }
     /* how often a text occurs is what a language model learns: its copies are on both sides */
     return trf__hold_out(s->lines[0], s->n, size,
-                        trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
-                            ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
-                        s->held, count, &o->hooks, err);
+                         trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
+                             ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
+                         s->held, count, &o->hooks, err);
 }
 
 /* Marks the held-out pairs in s->held: those of the caller, or some. Pairs with the same source
@@ -280,7 +280,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
-    const trf_token_facts *f = &d->facts[0];
+    const trf_token_facts *f = &d->told.learn;
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
     a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
@@ -327,7 +327,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     any.hooks = o->hooks;
     if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
     TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->facts[0] = *trf_corpus_facts(d->corpus);
+    d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -389,7 +389,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
         }
     }
     trf_corpus_rewind(d->corpus);
-    d->stream = n > 0 && 10 * open >= n;
+    d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
     return TRF_OK;
@@ -405,13 +405,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
-    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->facts[0].different,
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
                                   &d->options.hooks, err));
-    if (d->facts[0].longest == 0)
+    if (d->told.learn.longest == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "none of %lld pairs can be learned from: all are empty, do not match "
                          "their labels, or are longer than %d ids",
-                         (long long)(d->options.token_file ? d->facts[0].pairs : s->train),
+                         (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
                          (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
@@ -422,21 +422,11 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
-TRF__FN void trf__dataset_tell(trf_dataset *d)
-{
-    d->told.learn = d->facts[0];
-    d->told.held_out = d->facts[1];
-    d->told.stream = d->stream;
-    d->told.labels = d->labels;
-    d->told.lines = trf__lines_of(&d->split);
-}
-
 /* Gives the caller the end of a text that a stream still holds. */
 TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
-    trf__dataset_tell(d);
     return TRF_OK;
 }
 
@@ -456,7 +446,8 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
         trf__split_free(&data->split, &hooks);
         trf__dataset_forget(data);
     }
-    trf__dataset_tell(data);
+    data->told.labels = data->labels;
+    data->told.lines = trf__lines_of(&data->split);
     return TRF_OK;
 }
 
@@ -503,7 +494,7 @@ TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    const trf_token_facts *f = data ? &data->facts[0] : NULL;
+    const trf_token_facts *f = data ? &data->told.learn : NULL;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -515,7 +506,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
-    if (status == TRF_OK && data->stream)
+    if (status == TRF_OK && data->told.stream)
         status = trf_model_set_metadata(*model, "trained.stream", "1", err);
     if (status == TRF_OK && !trf__is_labelled(&data->options))
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);

@@ -323,7 +323,7 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
                                      const int32_t *target, int32_t k, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    trf_token_facts *f = &d->facts[held];
+    trf_token_facts *f = trf__facts_of(d, held);
     trf__token_add(f, n, k);
     f->source_unknown += trf__count_unk(d->vocab[0], source, n);
     f->target_unknown += trf__count_unk(d->vocab[1], target, k);
@@ -428,7 +428,7 @@ TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text
     TRF__GROW(char, back->bytes, back->capacity, (int64_t)n + 1, &d->options.hooks);
     if (!trf_vocab_decode(vocab, ids->ids, ids->n, back->bytes, n + 1, &bytes, NULL) &&
         bytes == n && !memcmp(text, back->bytes, n)) return TRF_OK;
-    if (!d->facts[held].changed++) d->facts[held].changed_line = from->number;
+    if (!trf__facts_of(d, held)->changed++) trf__facts_of(d, held)->changed_line = from->number;
     return TRF_OK;
 }
 
@@ -450,7 +450,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
     }
     *used = !*bad.why;
     if (*used && *text[0])
-        d->facts[held].outer_blanks += *text[0] == ' ' || text[0][strlen(text[0]) - 1] == ' ';
+        trf__facts_of(d, held)->outer_blanks += *text[0] == ' ' ||
+                                                text[0][strlen(text[0]) - 1] == ' ';
     if (*bad.why)
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,

@@ -171,13 +171,11 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF__FN void trf__search_limit(trf_search *search, const trf_config *config)
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    const double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most;
+    if (!search || !config) return;
+    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }

@@ -210,7 +210,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf__search_limit(&search, &model->config);
+    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -558,7 +558,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
         t->average_read = t->average != NULL;
         if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
     }
-    t->left = NULL;
+    trf__weights_own(t);
     if (l->o->fit || l->o->seconds > 0) TRF__TRY(trf__learn_plan(l, err));
     if (l->o->fit && t->learning.planned) trf__learn_fit(l);
     l->began = trf__seconds() - t->learning.seconds;

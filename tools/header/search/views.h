@@ -102,8 +102,8 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     return one;
 }
 
-/* Ends a call that copies to the caller's tensors: none of it may still be under way when it
-   returns, even after a failure, because he may free them. */
+/* Ends a call that copies to the caller's tensors. No copy may be under way when it returns, even
+   after a failure: the caller may free the tensors then. */
 TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
 {
     if (status == TRF_OK) return run->backend->sync(run, err);

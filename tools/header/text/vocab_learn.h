@@ -351,11 +351,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     return TRF_OK;
 }
 
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+TRF__FN const trf__word_rule *trf__search_rule(const trf__word_rules *rules, uint32_t c)
 {
     int32_t low = 0, high = rules->n;
-    if (c < 128) return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
     /* rules before `low` end below c, rules from `high` on begin above c */
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
@@ -364,6 +362,13 @@ TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint3
         else return rules->items + middle;
     }
     return NULL;
+}
+
+/* The rule of a code point, or NULL. Most are ASCII, in every text that is cut. */
+TRF__INLINE const trf__word_rule *trf__find_rule(const trf__word_rules *rules, uint32_t c)
+{
+    if (c >= 128) return trf__search_rule(rules, c);
+    return rules->ascii[c] < 0 ? NULL : rules->items + rules->ascii[c];
 }
 
 /* Inserts the tokens, which begin at an offset of the stored bytes and end with them. In front of

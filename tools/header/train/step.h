@@ -597,7 +597,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     }
     trf__update(trainer);
     trf_trainer_end_step(trainer);
-    trainer->left = NULL;
+    trf__weights_own(trainer);
     trainer->updated = trainer->step;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;

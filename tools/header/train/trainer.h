@@ -125,6 +125,13 @@ TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_e
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
+/* What the model has are the trainer's weights from here on. */
+TRF__FN void trf__weights_own(trf_trainer *t)
+{
+    t->left = NULL;
+    t->averaged = 0;
+}
+
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
     if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
@@ -545,7 +552,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trainer->left = NULL; }
+    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 

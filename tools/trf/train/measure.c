@@ -1,7 +1,6 @@
 // trf train: the metrics of a validation. See measure.h.
 
 #include "measure.h"
-#include <math.h>
 #include "tools/metrics/metrics.h"
 
 static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "exact",
@@ -36,9 +35,12 @@ int is_better_by(enum metric metric, double score, double loss, double than, dou
     return trf_early_stopping_add(&before, library_metric(metric), 2, score, loss) > 0;
 }
 
+/* Once the best score is perfect, the library waits for three more validations, however many it may. */
 int is_perfect(enum metric metric, double score)
 {
-    return metric != METRIC_LOSS && fabs(score - (is_error_rate(metric) ? 0 : 100)) < 1e-9;
+    trf_early_stopping best = {0, 1, 0, 0, 0};
+    best.best = score;
+    return trf_early_stopping_left(&best, library_metric(metric), 4) == 3;
 }
 
 int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }

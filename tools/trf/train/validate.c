@@ -170,15 +170,10 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
 /* A translator of the current weights. */
 static int make_translator(struct validator *v, trf_translator **translator)
 {
-    const trf_config *c = trf_model_config(v->model);
     trf_search search = v->s->search;
     trf_error err;
-    /* A step multiplies the vocabulary's matrix by a row for each hypothesis. Between two steps a
-       signal is seen: on a CPU one takes about half a second at most. */
-    double at_once = c->device.kind == TRF_DEVICE_CPU ? 5e9 / ((double)c->target_vocab * c->d_model) : 512;
     search.beam = v->s->train.valid_beam;
-    at_once = fmin(fmax(at_once, 1), 512) / search.beam;
-    if (at_once < search.max_sentences) search.max_sentences = at_once < 1 ? 1 : (int32_t)at_once;
+    trf_search_limit(&search, trf_model_config(v->model));
     search.hooks = v->s->training.hooks;
     *translator = NULL;
     return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err)
