@@ -138,9 +138,9 @@
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-stages       a model split by layers over several processes or devices
+//   >>api-read         labels, vectors, scores, logits, states, attention; several models as one
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
-//   >>api-ensemble     several models that answer as one
 //   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
@@ -220,10 +220,12 @@
 //                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
-//   >>search           the options of a search, and the rules of other systems
-//                     >>search-fits >>languages
 //   >>ensemble         several models, one decoder's list of rows
 //                     >>ensemble-pass
+//   >>reader           the passes of models that answer as one, and memory for what they give
+//                     >>scores >>labels-read >>read >>read-pass >>read-from >>rank
+//   >>search           the options of a search, and the rules of other systems
+//                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>required >>writing >>phrase-copies >>requirements
 //                     >>require-call
@@ -231,8 +233,6 @@
 //                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
-//   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>look-labels >>views >>view-calls >>rank
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
@@ -277,17 +277,18 @@
 //
 //     texts --> trf_dataset --> trf_corpus --> trf_batch --> trf_trainer --> trf_model
 //
-//     trf_model --> trf_translator    answers by search; labels, scores, hidden states
+//     trf_model --> trf_reader        labels, vectors, scores, hidden states, attention
+//               --> trf_translator    answers by search
 //               --> trf_sampler       answers by drawing tokens
 //               --> a file
 //
 //     you want to                                  call
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
-//     classify texts, tag words                    trf_model_load, trf_classify
+//     classify texts, tag words                    trf_model_load, trf_reader_classify
 //     classify pairs of texts                      trf_config.segments, trf_join
 //     translate between many languages             trf_search_languages
-//     answer with several models at once           trf_translator_create_ensemble
+//     answer with several models at once           trf_search.ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
@@ -296,7 +297,7 @@
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
-//     see attention, hidden states, logits         trf_look_inside
+//     see attention, hidden states, logits         trf_reader_read
 //     translate faster, with less memory           trf_search.weights, trf_model_pack
 //     ship a smaller file                          trf_model_save with TRF_WEIGHTS_INT8
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
@@ -360,7 +361,7 @@
 //   Answers
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
-//     ensemble       a translator or a sampler of several models (>>api-ensemble)
+//     ensemble       a translator or a sampler of several models (>>api-read)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -390,7 +391,7 @@
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
-//               1 and a label_kind [trf_rank]
+//               1 and a label_kind [trf_reader_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
@@ -764,7 +765,7 @@ TRF_API int32_t trf_version(void);
 
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
-    TRF_ENCODER_ONLY    = 1,    /* computes hidden states (trf_encode), or the logits of its head */
+    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_reader_read), or the logits of its head */
     TRF_DECODER_ONLY    = 2,    /* language model: has only the target side, predicts next tokens */
     TRF_KIND_COUNT
 } trf_kind;
@@ -889,12 +890,12 @@ typedef enum trf_decoder_start {
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
-    TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_classify); x is the mean of its rows,
-                               the row of EOS included */
-    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row. With
-                               head_layer: BERT, RoBERTa */
+    TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_reader_classify); x is the mean of its
+                               rows, the row of EOS included */
+    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_reader_classify); x is its first row.
+                               With head_layer: BERT, RoBERTa */
     TRF_HEAD_TOKENS = 3,    /* one label per token */
-    TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
+    TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (TRF_READ_LOGITS).
                                Sources may contain the mask (trf_config.mask). W is the source
                                embedding. With head_layer: BERT, RoBERTa. With sequence_labels the
                                model has a second head, for sequences */
@@ -902,7 +903,7 @@ typedef enum trf_head {
 } trf_head;
 
 /* What the labels of a sequence are, for the heads MEAN and FIRST. z has n_labels logits. The loss
-   of a sequence, and what trf_classify gives for each logit, its output:
+   of a sequence, and what trf_reader_classify gives for each logit, its output:
 
                      loss                                            output
        ONE_OF        cross-entropy: -log of the label's softmax      softmax(z)
@@ -918,7 +919,7 @@ typedef enum trf_label_kind {
     TRF_LABELS_ANY     = 1,     /* any number of labels hold, also none; with one label: yes or no;
                                    multi_label_classification */
     TRF_LABELS_NUMBERS = 2,     /* the labels are numbers; regression. With one: grades, and scores
-                                   of pairs of texts (trf_rank) */
+                                   of pairs of texts (trf_reader_rank) */
     TRF_LABEL_KIND_COUNT
 } trf_label_kind;
 
@@ -1027,8 +1028,8 @@ typedef struct trf_config {
                                    place of the start id: no probability of it counts, and it stays
                                    first when a window drops older ids. An empty prompt is read
                                    behind the start id all the same, and so are all texts in
-                                   training and in trf_score. 0: every text begins with the start
-                                   id; default 0 */
+                                   training and in trf_reader_score. 0: every text begins with the
+                                   start id; default 0 */
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
@@ -1040,8 +1041,8 @@ typedef struct trf_config {
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
                                    other heads; default 0 */
     int32_t sequence_labels;    /* MASKED: number of labels of a second head. It labels each
-                                   sequence by its first row, as FIRST does (trf_classify). With
-                                   head_layer 1 it has a layer of its own. BERT's next-sentence
+                                   sequence by its first row, as FIRST does (trf_reader_classify).
+                                   With head_layer 1 it has a layer of its own. BERT's next-sentence
                                    prediction has 2 labels. Both heads learn from the same batch
                                    (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
                                    default 0 */
@@ -1377,18 +1378,6 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
    size is 0. TRF_E_STATE: there is no such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
-/* How trf_embed makes one vector of the rows of a text: sentence-transformers' module Pooling. */
-typedef enum trf_pooling {
-    TRF_POOL_MEAN  = 0,         /* the mean of each column */
-    TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
-    TRF_POOL_MAX   = 2,         /* the largest number of each column */
-    TRF_POOLING_COUNT
-} trf_pooling;
-/* What the metadata "pooling" says, where `trf import` keeps a sentence encoder's pooling: "mean",
-   "first" or "max". No such entry: TRF_POOL_MEAN. Another text: TRF_POOLING_COUNT, which trf_embed
-   refuses. */
-TRF_API trf_pooling trf_model_pooling(const trf_model *model);
-
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
@@ -1562,8 +1551,8 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_rank and a data set join two texts
-   themselves. */
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two
+   texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,
                             int32_t capacity, int32_t *n, trf_error *err);
@@ -2238,7 +2227,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
 
    The first half is the usual loss, smoothed; share is in 0..1. Teachers read the ids of the same
    batch, without dropout. Sources without targets teach too, if the targets are answers of the
-   teachers. They must have what the models of an ensemble have alike (>>api-ensemble), the trained
+   teachers. They must have what the models of an ensemble have alike (>>api-read), the trained
    model's source vocabulary, and max_length at least as large. They may be packed (trf_model_pack).
    They must outlive the trainer, or the next call of this function, and their weights must not
    change.
@@ -2435,11 +2424,189 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
 #endif
 
 // -----------------------------------------------------------------------------------------------
+// >>api-read       what a model computes: labels, vectors, scores, logits, states, attention
+//
+// A reader makes forward passes, teacher-forced, with one model or with several. What writes text
+// is a translator (>>api-translate) or a sampler (>>api-sampling).
+//
+// Several models that answer as one are an ensemble. In every step each of them computes its
+// probabilities of the next token. A search or a sampler then sees one number for each token, which
+// is made of all (trf_ensemble_rule). Two or more models of different seeds usually answer better
+// than each of them, for as many times the work and memory. All options act on these numbers. Where
+// a comment speaks of logits (repetition_penalty with beam 1, temperature), an ensemble has these
+// numbers instead. trf_hypothesis contains them.
+//
+// The models may differ in width, depth, positions, tying, max_length (the smallest counts) and in
+// the tokens of their sources. Alike must be their kind, and
+//   - what their decoders write: target_vocab, pad, bos, eos, unk, decoder_start, target_eos,
+//     bare_prompts, and the tokens of target vocabularies;
+//   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
+//   - the device (its kind and index) and the format of packed weights (trf_model_pack);
+//   - in a sampler also source_bos, source_eos and the source vocabularies.
+// The first model decides the rest: texts, metadata, threads, precision, trained_source and
+// trained_target.
+// -----------------------------------------------------------------------------------------------
+
+/* What an ensemble says of a token, of which model k says the probability p_k. */
+typedef enum trf_ensemble_rule {
+    TRF_ENSEMBLE_ARITHMETIC = 0,        /* the logarithm of the sum of w_k p_k, where the weights
+                                           sum to 1: fairseq, Sockeye, OpenNMT */
+    TRF_ENSEMBLE_GEOMETRIC  = 1,        /* the sum of w_k log p_k, as it is: Marian. It is no
+                                           log-probability unless the weights sum to 1 and all
+                                           models agree */
+    TRF_ENSEMBLE_RULE_COUNT
+} trf_ensemble_rule;
+
+/* The models of a reader, translator or sampler, instead of one. Zeros: no ensemble. They must
+   outlive it; the arrays are read while it is created. The same model may be there several times.
+   One model gives what it gives alone. TRF_E_INVALID_ARG, `what` models: model number `where` does
+   not go with the first one; the message says in what. */
+enum { TRF_MAX_MODELS = 16 };
+typedef struct trf_ensemble {
+    const trf_model *const *models;     /* (n) */
+    const double *weights;              /* (n) each in 1e-6..1e6, or NULL: 1 for each. With
+                                           ARITHMETIC they are divided by their sum */
+    int32_t n;                          /* 0..TRF_MAX_MODELS; default 0: no ensemble */
+    trf_ensemble_rule rule;             /* default TRF_ENSEMBLE_ARITHMETIC */
+} trf_ensemble;
+
+/* Zeros are the defaults. */
+typedef struct trf_reader_options {
+    trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
+                                   INT8; default TRF_WEIGHTS_FULL: as the model has them */
+    int32_t source_tagged;      /* 1: the last id of each source is a tag, which belongs behind EOS
+                                   (trf_search.source_tagged); default 0 */
+    int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
+    trf_ensemble ensemble;      /* several models that answer as one; default: none */
+    trf_hooks hooks;            /* default none */
+} trf_reader_options;
+
+/* Weights and scratch memory for forward passes; memory grows as calls need it. One thread at a
+   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
+   after more training. */
+typedef struct trf_reader trf_reader;
+
+/* NULL options: the defaults. With an ensemble, model is NULL or its first one. */
+TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
+                                     const trf_reader_options *options, trf_error *err);
+/* Not for the reader of a translator (trf_translator_reader). */
+TRF_API void trf_reader_destroy(trf_reader *reader);
+
+/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
+   config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
+
+       heads MEAN and FIRST            (sequences, n_labels)
+       head TOKENS                     (ids, n_labels); there is no row for EOS
+       MASKED with sequence_labels     (sequences, sequence_labels)
+
+   Of an ensemble these are its probabilities; those of GEOMETRIC are divided by their sum. Of
+   labels that are numbers it gives the weighted mean; with label_kind ANY that of probabilities, or
+   of logits (GEOMETRIC). All models read the same ids. TRF_E_STATE: the vocabularies of their
+   sources differ.
+   Unless CBLAS multiplies, the CPU computes some hundred rows at a time. After TRF_E_CANCELLED or
+   TRF_E_NOMEM the result may have its first rows. The same holds for trf_reader_score and
+   trf_reader_embed. */
+TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
+                                       trf_tensor *probabilities, trf_error *err);
+/* How trf_reader_embed makes one vector of the rows of a text: sentence-transformers' module
+   Pooling. */
+typedef enum trf_pooling {
+    TRF_POOL_MEAN  = 0,         /* the mean of each column */
+    TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
+    TRF_POOL_MAX   = 2,         /* the largest number of each column */
+    TRF_POOL_MODEL = 3,         /* what the model's metadata "pooling" says, where `trf import`
+                                   keeps a sentence encoder's pooling: "mean", "first" or "max". No
+                                   such entry: MEAN */
+    TRF_POOLING_COUNT
+} trf_pooling;
+/* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
+   included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
+   vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
+   rows gets zeros, and a vector of length 0 stays.
+   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder, or there are
+   several. */
+TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
+                                    trf_pooling pooling, int32_t unit, trf_tensor *vectors,
+                                    trf_error *err);
+/* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
+   log_probabilities has room for one number per pair. each: NULL; or the sources in the tokens of
+   each model of an ensemble, one trf_sequences a model, all of the same count: batch->source is not
+   read then. TRF_E_STATE: an encoder-only model; or the vocabularies of the sources differ, and
+   `each` is NULL. */
+TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
+                                    const trf_sequences *each, double *log_probabilities,
+                                    trf_error *err);
+/* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
+   (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
+   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
+   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
+   last.
+   TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
+   text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
+   partly written. */
+TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
+                                   int32_t n, double *scores, int32_t *order, trf_error *err);
+
+typedef enum trf_attention_kind {
+    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
+    TRF_ATTENTION_KIND_COUNT
+} trf_attention_kind;       /* layers and heads count from 0 */
+
+/* What trf_reader_read gives: a sum of these. The encoder's need no targets in the batch.
+
+   Rows        Each id of the batch has a row, and so has each EOS that the library adds. Row t of a
+               target (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts
+               id t. If target_eos is 1, the last row predicts EOS.
+   States      Like Hugging Face's hidden_states. State 0 is the input of the first layer: embedding
+               plus position. State i + 1 is the output of layer i. The last state has passed the
+               final norm, if there is one; it equals ENCODED or DECODED.
+   Attention   The weights of a query sum to 1. Keys that causal attention hides have weight 0. */
+enum {
+    TRF_READ_ENCODED        = 1,        /* the encoder's output: (source rows, d_model) */
+    TRF_READ_ENCODER_STATES = 2,        /* (encoder_layers + 1, source rows, d_model) */
+    TRF_READ_ENCODER_SELF   = 4,        /* attention of trf_attention_kind ENCODER_SELF */
+    TRF_READ_DECODED        = 8,        /* the decoder's output: (target rows, d_model) */
+    TRF_READ_DECODER_STATES = 16,       /* (decoder_layers + 1, target rows, d_model) */
+    TRF_READ_DECODER_SELF   = 32,
+    TRF_READ_CROSS          = 64,       /* DECODER_CROSS */
+    TRF_READ_LOGITS         = 128       /* before the softmax: (target rows, target_vocab);
+                                           with head MEAN or FIRST   (sequences, n_labels)
+                                           with head TOKENS          (source rows, n_labels)
+                                           with head MASKED          (source rows, source_vocab) */
+};
+/* Where a pass begins, if not with the ids of the batch. Give one of the two. */
+typedef struct trf_read_from {
+    const trf_tensor *memory;           /* what cross-attention reads, instead of the encoder's
+                                           output: (sum of memory_lengths, d_model). Only in an
+                                           encoder-decoder; batch->source is not read */
+    const int32_t *memory_lengths;      /* rows of each sequence: 1..max_length, and at least 2 if
+                                           both source_bos and source_eos are 1 */
+    const trf_tensor *states;           /* (rows, d_model), of which the output projection or the
+                                           head makes logits. The batch is not read, and LOGITS is
+                                           all that can be asked for */
+} trf_read_from;
+/* What one pass has given. The numbers belong to the reader, until it reads again or is destroyed.
+   What was not asked for has neither data nor elements. */
+typedef struct trf_reading {
+    trf_tensor encoded, decoded, encoder_states, decoder_states, logits;
+    const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence: (layers, heads,
+                                                                   queries, keys); or NULL */
+    int32_t count;                      /* number of sequences */
+} trf_reading;
+/* Makes one forward pass over a batch, teacher-forced, and keeps what `what` asks for. from: NULL,
+   or where the pass begins.
+   TRF_E_STATE: the model lacks a stack, a kind of attention or logits that `what` asks for, or
+   there are several models. TRF_E_SHAPE: `memory` or `states` has another shape. */
+TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, int32_t what,
+                                   const trf_read_from *from, trf_reading *reading, trf_error *err);
+
+// -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
 // A translator is a search, beam or greedy, over one model, or over several that answer as one
-// (>>api-ensemble). It also shows what a model computes: scores, labels, hidden states, logits,
-// attention.
+// (>>api-read).
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
@@ -2477,17 +2644,6 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
-/* What an ensemble (>>api-ensemble) says of a token, of which model k says the probability p_k. */
-enum { TRF_MAX_MODELS = 16 };
-typedef enum trf_ensemble_rule {
-    TRF_ENSEMBLE_ARITHMETIC = 0,        /* the logarithm of the sum of w_k p_k, where the weights
-                                           sum to 1: fairseq, Sockeye, OpenNMT */
-    TRF_ENSEMBLE_GEOMETRIC  = 1,        /* the sum of w_k log p_k, as it is: Marian. It is no
-                                           log-probability unless the weights sum to 1 and all
-                                           models agree */
-    TRF_ENSEMBLE_RULE_COUNT
-} trf_ensemble_rule;
-
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
    call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam
    allocation of Post and Vilar 2018.
@@ -2522,7 +2678,7 @@ enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
 /* Options of a translator: begin with trf_search_defaults(). Systems differ in the fields from
-   length_rule to ensemble_rule: trf_search_set_rule sets them all. Their defaults are those of
+   length_rule to ensemble.rule: trf_search_set_rule sets them all. Their defaults are those of
    TRF_SEARCH_PAPER. The default beam of 4 is the paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
@@ -2551,8 +2707,7 @@ typedef struct trf_search {
                                    softmax, so that the other tokens share its probability
                                    (CTranslate2); 0: EOS is not chosen, but keeps its probability.
                                    Of no effect with TRF_ENSEMBLE_GEOMETRIC. default 0 */
-    trf_ensemble_rule ensemble_rule;    /* how several models become one;
-                                           default TRF_ENSEMBLE_ARITHMETIC */
+    trf_ensemble ensemble;      /* several models that answer as one; default: none */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
@@ -2576,8 +2731,7 @@ typedef struct trf_search {
                                    (decoder_start): the tag of the target language in mBART-25
                                    (decoder_start_token_id). Any id. It counts in no length and is
                                    in no answer. With bare_prompts it is read before every prompt.
-                                   -1: the model's own; default -1. Only translating replaces it:
-                                   trf_score and the calls after it do not */
+                                   -1: the model's own; default -1. A reader does not replace it */
     int32_t forced_first;       /* an id: the first token of every answer: bos in BART, the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
@@ -2589,13 +2743,12 @@ typedef struct trf_search {
                                    has source_bos: the tag of the source language (M2M100, NLLB,
                                    mBART-50). It counts in config.max_length, but not in n of
                                    max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
-                                   -1: none; default -1. Only translating adds it: trf_score and the
-                                   calls after it read sources as they are */
+                                   -1: none; default -1. A reader reads sources as they are */
     int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
                                    (mBART-25, older NLLB); default -1 */
-    int32_t source_tagged;      /* 1: for trf_score and the calls after it the last id of each
-                                   source is such a tag behind EOS, as with
-                                   trf_train_options.source_tagged; default 0 */
+    int32_t source_tagged;      /* 1: for the translator's reader the last id of each source is such
+                                   a tag behind EOS, as with trf_train_options.source_tagged;
+                                   default 0 */
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
                                    complete one is never chosen (bad_words_ids). A sequence of one
                                    id bans this id (suppress_tokens). Each has at least one id, all
@@ -2677,7 +2830,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *
    at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
    min_length          0          1          1            0           0          0
    renormalize_logits  0          0          1            0           0          0
-   ensemble_rule       GEOMETRIC with MARIAN, else ARITHMETIC
+   ensemble.rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
    PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
@@ -2734,21 +2887,25 @@ typedef struct trf_hypothesis {
     int32_t doubts;             /* signs of a bad answer: a sum of TRF_DOUBT_...; 0: none */
 } trf_hypothesis;
 
-/* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
-   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
-   after more training. NULL search: the defaults. */
+/* A search with its caches, beams and scratch memory, which grow as calls need it. It has a reader,
+   whose rules hold for it too (trf_reader). NULL search: the defaults. With an ensemble, model is
+   NULL or its first one. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
+/* The translator's own reader, which shares its weights and ends with it. It leaves the results of
+   a translation alone. */
+TRF_API trf_reader *trf_translator_reader(trf_translator *translator);
 /* The largest number of bytes that a new translator holds during its first call, for `sentences`
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
-   it holds less by *shared of trf_packed_memory. 0: no such call is possible; the error says why.
-   NULL search: the defaults. */
+   it holds less by *shared of trf_packed_memory. With search.ensemble it is an upper bound for its
+   models, and config may be NULL. 0: no such call is possible; the error says why. NULL search: the
+   defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens, trf_error *err);
 
@@ -2760,7 +2917,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                          whole answer and its length, NULs inside it included,
                                          without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
-     TRF_E_STATE                         the model has no vocabularies */
+     TRF_E_STATE                         the model has no vocabularies
+   Each model of an ensemble reads the text in its own tokens. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
 /* A text that the answer to a sentence of a call must contain (see trf_search above). */
@@ -2793,7 +2951,11 @@ typedef struct trf_translate_options {
                                            is not UTF-8; `where` is its number. TRF_E_LIMIT: too
                                            many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
-                                   its own tokens (>>api-ensemble); default 0 */
+                                   its own tokens, all of the same count. The length limit of an
+                                   answer follows from the first; source_first and source_last are
+                                   the same ids for all. TRF_E_STATE: the models are not
+                                   encoder-decoders. 0: all read the same ids. TRF_E_STATE: the
+                                   vocabularies of their sources differ. default 0 */
 } trf_translate_options;
 /* Translates many sequences; sources of a decoder-only model are prompts. The results stay in the
    translator until it computes again. */
@@ -2801,9 +2963,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                                  const trf_translate_options *options, trf_error *err);
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
-/* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
-   and NULL. */
-TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
+/* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
+   such sentence or rank. */
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
                                                 int32_t rank);
 /* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
@@ -2812,115 +2973,6 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text, size_t size, size_t *bytes,
                                        trf_error *err);
-
-/* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
-   log_probabilities has room for one number per pair. TRF_E_STATE: an encoder-only model. This call
-   and those below forget the results of the last translation. */
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err);
-/* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
-   must have this shape:
-
-       trf_encode   the encoder's output           (source rows, d_model)
-       trf_logits   before the softmax             (target rows, target_vocab)
-                    with head MEAN or FIRST        (sequences, n_labels)
-                    with head TOKENS               (source rows, n_labels)
-                    with head MASKED               (source rows, source_vocab)
-
-   Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
-   (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
-   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
-   TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
-   some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_embed and trf_classify. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
-                              trf_tensor *out, trf_error *err);
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
-                              trf_error *err);
-/* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
-   included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
-   vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
-   rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder. */
-TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
-                             trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
-                             trf_tensor *vectors, trf_error *err);
-/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
-   config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
-   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
-
-       heads MEAN and FIRST            (sequences, n_labels)
-       head TOKENS                     (ids, n_labels); there is no row for EOS
-       MASKED with sequence_labels     (sequences, sequence_labels) */
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
-                                trf_tensor *probabilities, trf_error *err);
-/* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
-   (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
-   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
-   TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
-   text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
-   partly written. */
-TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
-                            const char *const *texts, int32_t n, double *scores, int32_t *order,
-                            trf_error *err);
-typedef enum trf_attention_kind {
-    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
-    TRF_ATTENTION_KIND_COUNT
-} trf_attention_kind;       /* layers and heads count from 0 */
-
-/* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
-   wanted.
-
-   Attention   Each sequence of the batch has a block (layers, heads, queries, keys); the blocks
-               follow one another. The tensor has rank 1 and trf_attention_count elements. For a
-               batch of one sequence it may have rank 4 and the block's shape. A query's weights sum
-               to 1. Keys that causal attention hides have weight 0.
-   States      (layers + 1, rows, d_model), like Hugging Face's hidden_states. State 0 is the input
-               of the first layer: embedding plus position. State i + 1 is the output of layer i,
-               and layers count from 0. The last state has passed the final norm, if there is one;
-               it equals the result of trf_encode or trf_decode.
-   Logits      as trf_logits writes them. */
-typedef struct trf_views {
-    trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
-    trf_tensor *encoder_states, *decoder_states;
-    trf_tensor *logits;
-} trf_views;
-/* Makes one forward pass over a batch, teacher-forced, and writes the views. If all views are the
-   encoder's, batch->target is not read. After a failure the contents of the tensors are
-   unspecified. TRF_E_INVALID_ARG: a view of a stack that the model does not have. TRF_E_SHAPE: a
-   tensor of another shape. Both name the view. */
-TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
-                                   const trf_views *views, trf_error *err);
-/* Number of elements that the attention of one kind has for a batch; 0 if the model has no such
-   attention. */
-TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind);
-/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `attention`
-   that trf_look_inside has written. The view has no data if there is no such sequence, or if the
-   tensor does not have trf_attention_count elements. */
-TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind, const trf_tensor *attention,
-                                    int32_t sequence);
-
-/* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
-   cross-attention reads, (sum of memory_lengths, d_model): the output of trf_encode, or rows of
-   your own. Sequence i has memory_lengths[i] of its rows: 1..max_length, and at least 2 if both
-   source_bos and source_eos are 1. out is (target rows, d_model), after the final norm;
-   trf_project turns it into logits. */
-TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
-                              const int32_t *memory_lengths, const trf_sequences *targets,
-                              trf_tensor *out, trf_error *err);
-/* Computes the output projection, or the head, alone: states (rows, d_model) to logits (rows,
-   target_vocab), or with a head as many columns as in trf_logits. TRF_E_STATE: the model has
-   neither. */
-TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
-                               trf_tensor *logits, trf_error *err);
-/* Number of rows that `sequences` have on each side, EOS included; 0 if a length is negative. */
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
-TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-sampling   sampling, token by token
@@ -2975,8 +3027,8 @@ typedef struct trf_sampling {
     int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0;
                                    default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
-    trf_ensemble_rule ensemble_rule;    /* how several models become one (>>api-ensemble); not
-                                           stored in sessions; default TRF_ENSEMBLE_ARITHMETIC */
+    trf_ensemble ensemble;      /* several models that answer as one; default: none. Sessions are of
+                                   one model (TRF_E_STATE) */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
@@ -2999,7 +3051,8 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_co
                                       trf_error *err);
 
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
-   NULL sampling: the defaults. TRF_E_STATE: an encoder-only model. */
+   NULL sampling: the defaults. With an ensemble, model is NULL or its first one. TRF_E_STATE: an
+   encoder-only model. */
 typedef struct trf_sampler trf_sampler;
 
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
@@ -3036,65 +3089,6 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
    do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
    changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
-
-// -----------------------------------------------------------------------------------------------
-// >>api-ensemble   several models that answer as one
-//
-// An ensemble is a translator or a sampler of several models. In every step each model computes its
-// probabilities of the next token, and the search sees one number for each token, which is made of
-// all (trf_ensemble_rule in >>api-translate). Two or more models of different seeds usually
-// translate better than each of them, for as many times the work and memory.
-//
-// All options act on these numbers. Where a comment speaks of logits (repetition_penalty with beam
-// 1, temperature), an ensemble has these numbers instead. trf_hypothesis contains them.
-//
-// The models may differ in width, depth, positions, tying, max_length (the smallest counts) and in
-// the tokens of their sources. Alike must be their kind, and
-//   - what their decoders write: target_vocab, pad, bos, eos, unk, decoder_start, target_eos,
-//     bare_prompts, and the tokens of target vocabularies;
-//   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
-//   - the device (its kind and index) and the format of packed weights (trf_model_pack).
-// The first model decides the rest: texts, metadata, threads, precision, trained_source and
-// trained_target.
-// -----------------------------------------------------------------------------------------------
-
-/* Make a translator or a sampler of models[0..n-1], n: 1..TRF_MAX_MODELS. One model gives what
-   trf_translator_create gives. The same model may be there several times.
-   weights: n numbers in 1e-6..1e6, or NULL: 1 for each. With TRF_ENSEMBLE_ARITHMETIC they are
-   divided by their sum.
-   TRF_E_INVALID_ARG, `what` weights: a weight is out of range; `where` is its index. `what` models:
-   model number `where` does not go with the first one; the message says in what. */
-TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
-                                                  const trf_model *const *models,
-                                                  const double *weights, int32_t n,
-                                                  const trf_search *search, trf_error *err);
-/* The encoders of a sampler's models must also have the same source_bos and source_eos, and their
-   sources one vocabulary. */
-TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
-                                               const trf_model *const *models,
-                                               const double *weights, int32_t n,
-                                               const trf_sampling *sampling, trf_error *err);
-/* With an ensemble
-     - trf_translate_text gives each model the text in its own tokens;
-     - trf_translate, trf_score and trf_classify give the same ids to all. TRF_E_STATE: the
-       vocabularies of the sources differ;
-     - with trf_translate_options.each, and in trf_score_each, sources are in the tokens of each
-       model: sources[k] are those of model k. All have the same count. The length limit of an
-       answer follows from sources[0]. source_first and source_last are the same ids for all.
-       TRF_E_STATE: the models are not encoder-decoders;
-     - trf_classify gives probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by their sum,
-       and so are those that a sampler draws from. Of labels that are numbers it gives the weighted
-       mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
-     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
-       sampler's sessions, fail with TRF_E_STATE: they show one model. */
-TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
-                                  const trf_sequences *targets, double *log_probabilities,
-                                  trf_error *err);
-/* An upper bound of what trf_translator_memory tells of one model, for models of these n
-   configurations. For n = 1 it is the same number. */
-TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
-                                   const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
@@ -3433,8 +3427,8 @@ typedef enum trf_hold_out_rule {
 typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
-    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
-    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_classify */
+    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_reader_classify */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for the same */
     TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
@@ -3624,7 +3618,7 @@ TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
        "trained.stream"    "1" if trf_data_facts.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
-                           i is column i of trf_classify */
+                           i is column i of trf_reader_classify */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
@@ -22241,6 +22235,12 @@ TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
     return n;
 }
 
+/* The length of sequence i, or 0 if there are no sequences. */
+TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
+{
+    return x && x->count ? x->lengths[i] : 0;
+}
+
 /* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
 TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
                                           int64_t skipped)
@@ -23521,15 +23521,6 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      (unsigned long long)size);
 }
 
-TRF_API trf_pooling trf_model_pooling(const trf_model *model)
-{
-    static const char *const names[TRF_POOLING_COUNT] = {"mean", "first", "max"};
-    const char *name = trf_model_metadata(model, "pooling");
-    int i = 0;
-    while (name && i < TRF_POOLING_COUNT && strcmp(name, names[i])) i++;
-    return (trf_pooling)i;
-}
-
 TRF__FOR_SPEED
 
 TRF__FOR_SIZE
@@ -24030,10 +24021,11 @@ typedef struct trf__stack {
     trf__act *out;                      /* set by forward: the stack's result */
 } trf__stack;
 
-/* What >>look-inside reads from a pass: memory of the host for each part, or NULL. */
+/* What >>read takes from a pass: memory of the host for each part, or NULL. */
 typedef struct trf__views {
-    trf_real *attention[3];             /* by trf_attention_kind */
-    trf_real *states[2];                /* of the encoder and of the decoder */
+    const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
+    trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
+    int64_t rows[2];                    /* rows, which a state has so many of */
     trf_real *map;                      /* scratch on the device: the attention of one sequence in
                                            one layer */
 } trf__views;
@@ -24130,7 +24122,7 @@ typedef struct trf__pass {
     int copies;                         /* of a batch in its rows: 2 while a trainer with
                                            consistency learns, else 1 */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
-    const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
+    const trf__views *views;            /* what >>read takes from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
                                            to embeddings, or (longest, rotary_width) rotations; or
                                            NULL */
@@ -25685,16 +25677,17 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
     int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
-    int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
-    trf_real *to = views->attention[kind];
+    int64_t s, numbers;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
-    if (!to) return;
-    for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
+    if (!views->attention[kind]) return;
+    for (s = 0; s < in.n_spans; s++) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
         numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->map);
-        pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
+        pass->run.backend->download(&pass->run,
+                                    views->attention[kind][s].data + layer->is.layer * numbers,
+                                    views->map,
                                     trf__bytes(numbers, sizeof(trf_real)));
     }
 }
@@ -25705,7 +25698,9 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
 {
     trf_real *to = pass->views ? pass->views->states[stack->decoder] : NULL;
     int64_t numbers = stack->rows * pass->config->d_model;
-    if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
+    if (!to || numbers == 0) return;
+    to += i * pass->views->rows[stack->decoder] * pass->config->d_model;
+    pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
 /* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
@@ -26470,8 +26465,8 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     if (c) TRF__TRY(trf__check_tagged(c, o->source_tagged, err));
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it a head, or use "
-                         "trf_encode");
+                         "an encoder-only model without a head has no loss: give it a head, or "
+                         "read it (trf_reader_read)");
     if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
@@ -30261,6 +30256,1124 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
+// >>ensemble       several models, one decoder's list of rows
+//
+// Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
+// follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
+// position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
+// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
+// object with one model has an ensemble of one, and does without `mix`.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__ensemble {
+    int32_t n;
+    const trf_model *models[TRF_MAX_MODELS];
+    const trf_config *configs[TRF_MAX_MODELS];
+    trf_config config;          /* the first one, with what all of them can read */
+    double weights[TRF_MAX_MODELS];
+    trf_ensemble_rule rule;
+    int apart;                  /* 1: their sources have different vocabularies */
+    trf__pass *passes[TRF_MAX_MODELS];
+    trf__pass *others;          /* the memory of passes 1 .. n - 1; the first is the owner's */
+    int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
+} trf__ensemble;
+
+/* The configurations together. */
+TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
+{
+    int32_t k;
+    e->n = n;
+    e->config = *configs[0];
+    for (k = 0; k < n; k++) {
+        e->configs[k] = configs[k];
+        if (configs[k]->max_length < e->config.max_length)
+            e->config.max_length = configs[k]->max_length;
+        if (configs[k]->source_vocab < e->config.source_vocab)
+            e->config.source_vocab = configs[k]->source_vocab;
+    }
+}
+
+TRF__FN trf_status trf__check_ensemble(const trf_ensemble *x, trf_error *err)
+{
+    TRF__TRY(trf__check_range("ensemble.n", x->n, 0, TRF_MAX_MODELS, err));
+    if (x->n && !x->models) return trf__fail_null(err, "models");
+    return trf__check_range("ensemble.rule", (double)x->rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, err);
+}
+
+/* Sets models and weights: the model alone, or those of `given`. Nothing is made yet. */
+TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
+                                    const trf_ensemble *given, trf_error *err)
+{
+    const trf_model *const *models = given->n > 0 ? given->models : &model;
+    const trf_config *configs[TRF_MAX_MODELS];
+    double sum = 0;
+    int32_t k, n = given->n > 0 ? given->n : 1;
+    TRF__ZERO(*e);
+    TRF__TRY(trf__check_ensemble(given, err));
+    if (model && model != models[0])
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "model",
+                         "with an ensemble, model must be NULL or its first one");
+    for (k = 0; k < n; k++) {
+        if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
+        TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
+        e->apart |= trf__has_source(&models[0]->config) &&
+            !trf__same_tokens(models[0]->source, models[k]->source);
+        e->models[k] = models[k];
+        configs[k] = &models[k]->config;
+        e->weights[k] = given->n > 0 && given->weights ? given->weights[k] : 1;
+        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
+                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
+        sum += e->weights[k];
+    }
+    trf__ensemble_configs(e, configs, n);
+    e->rule = given->rule;
+    for (k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    return TRF_OK;
+}
+
+// >>ensemble-pass  the passes of an ensemble
+
+/* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
+   failure too. */
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
+{
+    int32_t k;
+    e->passes[0] = first;
+    if (e->n == 1) return TRF_OK;
+    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
+                                               trf__bytes(e->n - 1, sizeof *e->others));
+    if (!e->others)
+        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
+    for (k = 1; k < e->n; k++)
+        TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
+    return TRF_OK;
+}
+
+TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
+{
+    int32_t k;
+    if (!e->others) return;
+    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
+    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
+    e->others = NULL;
+}
+
+/* trf__pass_reserve for all. */
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        const char *arena = e->passes[k]->plan.arena;
+        TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
+        e->moves += k > 0 && e->passes[k]->plan.arena != arena;
+    }
+    return TRF_OK;
+}
+
+/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
+   Areas are those of the first one. */
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
+                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__cache *cache = &caches[k];
+        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
+        cache->area = caches[0].area;
+        cache->self_area = caches[0].self_area;
+        cache->self_layer = self_rows * width;
+        cache->cross_layer = cross_rows * width;
+        cache->self = (trf__act *)trf__take(cursor, layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+}
+
+/* Adds what model k's decoder has left in its rows. */
+TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
+{
+    const trf__pass *pass = e->passes[k];
+    const trf__stack *stack = &pass->decoder;
+    trf__mix j;
+    trf__scale_states(pass, stack->out, stack->rows);
+    j.sum = sum; j.logits = logits;
+    j.x = stack->out;
+    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.bias = trf__generator_bias(pass);
+    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
+    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    pass->run.backend->mix(&pass->run, &j);
+}
+
+/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
+   it. */
+TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
+{
+    double weight = e->weights[k], most;
+    if (e->n == 1) return l;
+    if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
+    l += log(weight);
+    most = k && before > l ? before : l;
+    return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
+}
+
+/* What a call that shows one model does with an ensemble. */
+TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+{
+    if (e->n == 1) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "this shows one model, but %d answer together: use one of the model alone",
+                     (int)e->n);
+}
+
+/* The same ids for models that read different tokens would be nonsense for some. */
+TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+{
+    if (!e->apart) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "the models have different source vocabularies: give each its own ids "
+                     "(`each` of trf_translate_options and of trf_reader_score), or a text");
+}
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
+// -----------------------------------------------------------------------------------------------
+// >>reader         the passes of models that answer as one, and memory for what they give
+//
+// A pass computes a whole batch as in training, but without dropout. A batch that is larger than
+// what is computed fastest together goes through it in parts. Everything that a call needs of a
+// model is here; a translator has a reader, and adds a search.
+// -----------------------------------------------------------------------------------------------
+
+struct trf_reader {
+    const trf_model *model;                     /* the first one, and its pass */
+    trf__pass pass;
+    trf__ensemble ensemble;
+    double *numbers; int64_t numbers_capacity;  /* copied from the device */
+    trf__workspace work;                        /* scratch on the device: logits, maps */
+    trf_real *rows; int64_t rows_capacity;      /* of the encoder, or of another model's labels */
+    trf__text_ids stand_in;                     /* lengths and ids in place of sources (>>read) */
+    /* what trf_reader_read has given */
+    void *results; size_t results_bytes;
+    trf_tensor *maps; int64_t maps_capacity;    /* of each kind and sequence */
+};
+
+/* Opens the passes. The owner closes the reader, after a failure too. */
+TRF__FN trf_status trf__reader_open(trf_reader *r, const trf__ensemble *ensemble,
+                                    const trf__limits *limits, trf_weights weights,
+                                    int32_t threads, int32_t tagged, const trf_hooks *hooks,
+                                    trf_error *err)
+{
+    trf_device device = trf__device_with(&ensemble->models[0]->config.device, threads);
+    int32_t k;
+    r->model = ensemble->models[0];
+    r->ensemble = *ensemble;
+    TRF__TRY(trf__pass_open(&r->pass, r->model, limits, NULL, weights, &device, hooks, err));
+    TRF__TRY(trf__ensemble_open(&r->ensemble, &r->pass, err));
+    for (k = 0; k < r->ensemble.n; k++) r->ensemble.passes[k]->encoder.tagged = tagged;
+    return TRF_OK;
+}
+
+TRF__FN void trf__reader_close(trf_reader *r, const trf_hooks *hooks)
+{
+    const trf__run *run = &r->pass.run;
+    /* no backend: opening it has failed before the pass was open */
+    if (run->backend) {
+        run->backend->release(run, r->work.memory, r->work.bytes);
+        trf__ensemble_close(&r->ensemble, &r->pass);
+    }
+    trf__pass_close(&r->pass);
+    TRF__FREE(hooks, r->numbers, r->numbers_capacity);
+    TRF__FREE(hooks, r->rows, r->rows_capacity);
+    TRF__FREE(hooks, r->stand_in.ids, r->stand_in.capacity);
+    trf__free(hooks, r->results, r->results_bytes);
+    TRF__FREE(hooks, r->maps, r->maps_capacity);
+}
+
+/* The sizes of a new reader: a few short sentences. It grows when a call needs more. */
+TRF__FN trf__limits trf__reader_limits(const trf_config *c, int64_t source_rows, int64_t rows)
+{
+    trf__limits limits;
+    limits.source_rows = trf__has_source(c) ? trf__min64(source_rows, 256) : 0;
+    limits.target_rows = limits.sentences = rows;
+    limits.longest = trf__min64(c->max_length, 256);
+    limits.recompute = 0;
+    limits.copies = 1;
+    return limits;
+}
+
+TRF__COLD
+TRF_API void trf_reader_destroy(trf_reader *reader)
+{
+    trf_hooks hooks;
+    if (!reader) return;
+    hooks = reader->pass.run.hooks;
+    trf__reader_close(reader, &hooks);
+    trf__free(&hooks, reader, sizeof *reader);
+}
+
+TRF__COLD
+TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
+                                     const trf_reader_options *options, trf_error *err)
+{
+    trf_reader_options o;
+    trf__ensemble ensemble;
+    trf__limits limits;
+    trf_reader *r;
+    trf_status status;
+    int32_t k;
+    TRF__TRY(trf__begin(reader, "reader", err));
+    *reader = NULL;
+    TRF__ZERO(o);
+    if (options) o = *options;
+    TRF__TRY(trf__check_product_weights(o.weights, err));
+    TRF__TRY(trf__check_range("threads", o.threads, 0, TRF__MAX_THREADS, err));
+    TRF__TRY(trf__check_range("source_tagged", o.source_tagged, 0, 1, err));
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
+    TRF__TRY(trf__ensemble_of(&ensemble, model, &o.ensemble, err));
+    for (k = 0; k < ensemble.n; k++)
+        TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
+    r = (trf_reader *)trf__alloc_zeroed(&o.hooks, sizeof *r);
+    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
+    limits = trf__reader_limits(&ensemble.config, 256, 4);
+    status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
+                              &o.hooks, err);
+    if (status != TRF_OK) {
+        trf__reader_close(r, &o.hooks);
+        trf__free(&o.hooks, r, sizeof *r);
+        return status;
+    }
+    *reader = r;
+    return TRF_OK;
+}
+
+/* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
+   computed fastest together, at least one if there is one. The caller has checked the batch. */
+TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
+{
+    trf_batch part;
+    int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
+    int32_t count = trf__sequences_of(rest, sides), n;
+    if (!(sides & TRF__SOURCE)) rest->source.count = 0;
+    if (!(sides & TRF__TARGET)) rest->target.count = 0;
+    for (n = 0; n < count; n++) {
+        int64_t own = trf__pair_tokens(rest, n);
+        if (n > 0 && own > most - rows) break;
+        rows += own;
+        source += trf__length_of(&rest->source, n);
+        target += trf__length_of(&rest->target, n);
+    }
+    part = *rest;
+    part.source = trf__some_sequences(&rest->source, 0, n, 0);
+    part.target = trf__some_sequences(&rest->target, 0, n, 0);
+    rest->source = trf__some_sequences(&rest->source, n, count - n, source);
+    rest->target = trf__some_sequences(&rest->target, n, count - n, target);
+    return trf__pass_sides(pass, &part, sides, 0, err);
+}
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
+// >>scores         log-probabilities of targets, and vectors of texts
+
+/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
+   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
+                                   int64_t rows, trf_error *err)
+{
+    trf__pass *pass = reader->ensemble.passes[k];
+    const trf__backend *on = pass->run.backend;
+    double *to = reader->numbers, *fresh = to + rows;
+    trf_batch rest = *batch;
+    trf__loss loss;
+    int64_t r;
+    while (rest.target.count > 0) {
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        /* no label smoothing: the loss of a row is its negative log-probability */
+        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        on->cross_entropy(&pass->run, &loss);
+        on->download(&pass->run, fresh, pass->loss.row_nll,
+                     trf__bytes(pass->decoder.rows, sizeof(double)));
+        TRF__TRY(on->sync(&pass->run, err));
+        for (r = 0; r < pass->decoder.rows; r++, to++)
+            *to = trf__mixed(&reader->ensemble, k, *to, -fresh[r]);
+    }
+    return TRF_OK;
+}
+
+/* each: 1 if model k has the sources number k. */
+TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sources,
+                                   int32_t each, const trf_sequences *targets,
+                                   double *log_probabilities, trf_error *err)
+{
+    const trf__ensemble *e = &reader->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, end, wanted;
+    int32_t i, k;
+    TRF__TRY(trf__needs_target(&e->config, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
+    TRF__ZERO(batch);
+    batch.target = *targets;
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = e->passes[k];
+        batch.source = sources[k * each];
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
+    }
+    TRF__GROW(double, reader->numbers, reader->numbers_capacity, 2 * wanted,
+              &reader->pass.run.hooks);
+    for (k = 0; k < e->n; k++) {
+        batch.source = sources[k * each];
+        TRF__TRY(trf__score_rows(reader, &batch, k, wanted, err));
+    }
+    for (i = 0; i < targets->count; i++) {
+        double sum = 0;
+        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+            sum += reader->numbers[at];
+        log_probabilities[i] = sum;
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
+                                    const trf_sequences *each, double *log_probabilities,
+                                    trf_error *err)
+{
+    TRF__TRY(trf__begin(reader, "reader", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    if (!each) TRF__TRY(trf__same_sources(&reader->ensemble, err));
+    return trf__score_each(reader, each ? each : &batch->source, each && reader->ensemble.n > 1,
+                           &batch->target, log_probabilities, err);
+}
+
+/* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
+TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *sources,
+                                     trf_batch *batch, trf__limits *need, trf_error *err)
+{
+    int64_t rows;
+    TRF__TRY(trf__begin(reader, "reader", err));
+    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    if (!trf__has_source(&reader->model->config))
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "a decoder-only model has no encoder: read its logits");
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(*batch);
+    batch->source = *sources;
+    return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
+}
+
+/* Computes the rows of the part that the pass has. */
+TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
+{
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
+                             pass->encoder.rows * pass->config->d_model);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+/* The pooling that the model's metadata name. */
+TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
+{
+    static const char *const names[TRF_POOL_MODEL] = {"mean", "first", "max"};
+    const char *name = trf_model_metadata(model, "pooling");
+    int i = 0;
+    while (name && i < TRF_POOL_MODEL && strcmp(name, names[i])) i++;
+    *pooling = (trf_pooling)i;
+    return i < TRF_POOL_MODEL ? TRF_OK
+        : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
+                    name);
+}
+
+/* One vector of n rows. v: (d) for sums in the order of the rows. */
+TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64_t n, int64_t d,
+                            trf_pooling pooling, int32_t unit)
+{
+    double length = 0;
+    int64_t r, i;
+    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
+    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
+        for (i = 0; i < d; i++) {
+            double x = (double)rows[r * d + i];
+            if (pooling == TRF_POOL_MEAN) v[i] += x;
+            else if (x > v[i]) v[i] = x;
+        }
+    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
+    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
+    length = length != 0 ? sqrt(length) : 1;
+    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
+}
+
+TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
+                                    trf_pooling pooling, int32_t unit, trf_tensor *vectors,
+                                    trf_error *err)
+{
+    trf__pass *pass;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, d;
+    TRF__TRY(trf__encode_check(reader, sources, &batch, &need, err));
+    pass = &reader->pass;
+    d = pass->config->d_model;
+    TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
+    if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
+    TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
+    TRF__GROW(double, reader->numbers, reader->numbers_capacity, d, &pass->run.hooks);
+    while (batch.source.count > 0) {
+        const trf_real *rows;
+        int32_t i;
+        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
+        TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
+                  pass->encoder.rows * d, &pass->run.hooks);
+        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
+            int64_t n = pass->encoder.host.self[i].n_query;
+            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling,
+                           unit);
+            rows += n * d;
+        }
+    }
+    return TRF_OK;
+}
+
+// >>labels-read    logits, and the probabilities of labels
+
+/* Computes the logits of the pass's rows in the reader's scratch memory. */
+TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_error *err)
+{
+    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
+                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
+    trf__project_states(pass, (trf__act *)reader->work.memory, pass->decoder.out, rows);
+    return TRF_OK;
+}
+
+/* z becomes exp(z - m) / (sum of these), where m is the largest. */
+TRF__FN void trf__softmax(trf_real *z, int64_t n)
+{
+    double most = -HUGE_VAL, sum = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+}
+
+/* The output of a label that holds or not, for its logit. */
+TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z)); }
+
+/* What trf_reader_classify gives for the logits of a row. */
+TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
+{
+    int64_t i;
+    if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
+        z[i] = (trf_real)trf__yes((double)z[i]);
+}
+
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
+   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
+   probabilities, or of their logits. */
+TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                             int64_t n)
+{
+    const trf_label_kind kind = e->config.label_kind;
+    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
+    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    log_sum = log(sum);
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    if (kind) weight /= total;
+    for (i = 0; i < n; i++) {
+        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+        if (mean && !kind) x = exp(x);
+        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
+    }
+}
+
+/* The same of the second head, which has a row for each sequence. */
+TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
+{
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    int64_t rows = pass->n_sentences;
+    TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
+                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+    trf__project(&pass->run, (trf__act *)r->work.memory, pass->sequence.x, trf__weight(pass, head),
+                 trf__plain(pass, head->b), rows, head->out, head->in);
+    return TRF_OK;
+}
+
+/* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
+   those of the second head. */
+TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequences *sources,
+                                     trf_real *to, int ids, trf_error *err)
+{
+    trf__pass *pass = r->ensemble.passes[k];
+    const trf_config *c = pass->config;
+    const int32_t *lengths;
+    trf_batch batch;
+    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    int apart = ids > 0 && trf__source_added(c);
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    while (batch.source.count > 0) {
+        lengths = batch.source.lengths;
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
+        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
+            row += apart ? c->source_bos : 0;
+            if (n > 0)
+                pass->run.backend->fetch(&pass->run, to,
+                                         trf__act_at(&pass->run, (trf__act *)r->work.memory,
+                                                     row * labels), n * labels);
+            to += n * labels;
+            row += n + c->source_eos;
+        }
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    return TRF_OK;
+}
+
+/* Probabilities of labels, all models together; ids -1: of the second head. */
+TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *sources,
+                                      trf_tensor *out, int ids, trf_error *err)
+{
+    const trf__ensemble *e = &r->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t i, rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
+    int32_t k;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__TRY(trf__same_sources(e, err));
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = e->passes[k];
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+        rows = ids < 0 ? need.sentences
+             : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
+    }
+    TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
+    if (e->n > 1) TRF__GROW(trf_real, r->rows, r->rows_capacity, rows * n, &r->pass.run.hooks);
+    for (k = 0; k < e->n; k++) {
+        trf_real *z = k ? r->rows : out->data;
+        TRF__TRY(trf__label_logits(r, k, sources, z, ids, err));
+        for (i = 0; e->n > 1 && i < rows; i++)
+            trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
+    }
+    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+        trf__outputs(r->pass.config, out->data + i * n, n);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
+                                       trf_tensor *probabilities, trf_error *err)
+{
+    const trf_config *c;
+    TRF__TRY(trf__begin(reader, "reader", err));
+    c = reader->pass.config;
+    if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
+    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head",
+                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
+                         "or 3", (int)c->head);
+    return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
+}
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
+// >>read           rows, states, logits and attention of a pass, and a pass that begins half-way
+//
+// While a part of the batch runs, its pass copies the attention of each sublayer and the state of
+// each layer to the host (>>forward): on the device there is memory for one map at a time. The
+// numbers of all parts lie in one block of the reader.
+
+/* Number of layers with attention of this kind; 0: the model has none. */
+TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
+{
+    if (kind == TRF_ENCODER_SELF) return c->encoder_layers;
+    if (kind == TRF_DECODER_CROSS) return trf__has_source(c) ? c->decoder_layers : 0;
+    return kind == TRF_DECODER_SELF ? c->decoder_layers : 0;
+}
+
+/* Numbers of queries and keys of one sequence. */
+TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
+                                   trf_attention_kind kind, int32_t i,
+                                   int64_t *queries, int64_t *keys)
+{
+    int64_t source = trf__has_source(c)
+        ? (int64_t)batch->source.lengths[i] + trf__source_added(c) : 0;
+    int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos
+        : 0;
+    *queries = kind == TRF_ENCODER_SELF ? source : target;
+    *keys = kind == TRF_DECODER_SELF ? target : source;
+}
+
+/* Ends a call that copies to the host. No copy may be under way when it returns, even after a
+   failure: the memory may be freed then. */
+TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
+{
+    if (status == TRF_OK) return run->backend->sync(run, err);
+    (void)run->backend->sync(run, NULL);
+    return status;
+}
+
+/* Runs the forward pass of these sides with views. The scratch memory holds the largest map.
+   memory: NULL, or the rows that the decoder reads in place of the encoder's. */
+TRF__FN trf_status trf__view_forward(trf_reader *reader, trf__views *views, int sides,
+                                     const trf_real *memory, trf_error *err)
+{
+    trf__pass *pass = &reader->pass;
+    int64_t most = 0, i;
+    trf_status status;
+    for (i = 0; i < pass->n_sentences; i++) {
+        const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
+        int64_t source = pass->encoder.n_self ? self[i].n_query : 0;
+        int64_t target = pass->decoder.n_self ? own[i].n_query : 0;
+        if (views->attention[TRF_ENCODER_SELF]) most = trf__max64(most, source * source);
+        if (views->attention[TRF_DECODER_SELF]) most = trf__max64(most, target * target);
+        if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
+    }
+    TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
+                           trf__bytes(most, trf__bytes(pass->config->n_heads,
+                                                       sizeof(trf_real))), err));
+    views->map = (trf_real *)reader->work.memory;
+    pass->views = views;
+    if (memory) {       /* it takes the buffer of the embedding, as the encoder does not run */
+        pass->encoder.out = pass->encoder.embedded;
+        pass->run.backend->feed(&pass->run, pass->encoder.out, memory,
+                                pass->encoder.rows * pass->config->d_model);
+        status = trf__stack_forward(pass, &pass->decoder, err);
+    } else status = trf__pass_forward(pass, sides, err);
+    /* the next call must not see these views, even after a failure */
+    pass->views = NULL;
+    return status == TRF_OK ? TRF_OK : trf__view_end(&pass->run, status, err);
+}
+
+// >>read-pass      trf_reader_read: what is asked for, its memory, and the parts of the batch
+
+enum {
+    TRF__READ_ENCODER = TRF_READ_ENCODED | TRF_READ_ENCODER_STATES | TRF_READ_ENCODER_SELF,
+    TRF__READ_DECODER = TRF_READ_DECODED | TRF_READ_DECODER_STATES | TRF_READ_DECODER_SELF |
+                        TRF_READ_CROSS,
+    TRF__READ_ALL = TRF__READ_ENCODER | TRF__READ_DECODER | TRF_READ_LOGITS
+};
+
+/* Whether the model has what is asked for. */
+TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_read_from *from,
+                                   trf_error *err)
+{
+    int memory = from && from->memory, states = from && from->states;
+    if (what < 1 || what > TRF__READ_ALL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "what",
+                         "what must be a sum of TRF_READ_..., got %d", (int)what);
+    if (memory + states > 1 || (memory && what & TRF__READ_ENCODER) ||
+        (states && what != TRF_READ_LOGITS))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "from",
+                         "a pass begins in one place, and gives nothing from before it");
+    if (what & TRF__READ_ENCODER && !trf__has_source(c))
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder");
+    if (memory || what & TRF_READ_CROSS)
+        if (!trf__has_source(c) || !trf__has_target(c))
+            return trf__fail(err, TRF_E_STATE, -1, "kind",
+                             "only an encoder-decoder model has a decoder that reads a memory");
+    if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
+        TRF__TRY(trf__needs_target(c, err));
+    return TRF_OK;
+}
+
+/* Cuts memory for what is asked for; without memory, counts it. */
+TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t layers, int64_t rows,
+                                    int64_t columns)
+{
+    trf_tensor x;
+    TRF__ZERO(x);
+    if (!wanted) return x;
+    x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
+                      columns);
+    x.data = trf__take_reals(cursor, trf__times(layers ? layers : 1, rows), columns);
+    return x;
+}
+
+TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *cursor,
+                                 const trf_config *c, const trf_batch *batch, int32_t what,
+                                 const trf__limits *need)
+{
+    static const int32_t kinds[TRF_ATTENTION_KIND_COUNT] = {
+        TRF_READ_ENCODER_SELF, TRF_READ_DECODER_SELF, TRF_READ_CROSS
+    };
+    const int64_t d = c->d_model, source = need->source_rows, target = need->target_rows;
+    int32_t i;
+    int k;
+    x->encoded = trf__take_tensor(cursor, what & TRF_READ_ENCODED, 0, source, d);
+    x->decoded = trf__take_tensor(cursor, what & TRF_READ_DECODED, 0, target, d);
+    x->encoder_states = trf__take_tensor(cursor, what & TRF_READ_ENCODER_STATES,
+                                         1 + (int64_t)c->encoder_layers, source, d);
+    x->decoder_states = trf__take_tensor(cursor, what & TRF_READ_DECODER_STATES,
+                                         1 + (int64_t)c->decoder_layers, target, d);
+    x->logits = trf__take_tensor(cursor, what & TRF_READ_LOGITS, 0, target, trf__n_logits(c));
+    x->count = (int32_t)need->sentences;
+    for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
+        x->attention[k] = what & kinds[k] ? maps : NULL;
+        for (i = 0; what & kinds[k] && i < x->count; i++, maps++) {
+            *maps = trf_tensor_of(NULL, 1, 0, 1, 1);
+            maps->rank = 4;
+            maps->shape[0] = trf__attention_layers(c, (trf_attention_kind)k);
+            maps->shape[1] = c->n_heads;
+            trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
+                                  &maps->shape[3]);
+            maps->data = trf__take_reals(cursor, trf__times(maps->shape[0], maps->shape[1]),
+                                         trf__times(maps->shape[2], maps->shape[3]));
+        }
+    }
+}
+
+/* Gives the results memory. That of the call before goes first, because both might not fit. */
+TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf_batch *batch,
+                                        int32_t what, const trf__limits *need, trf_error *err)
+{
+    const trf_hooks *hooks = &r->pass.run.hooks;
+    trf__cursor cursor = trf__cursor_at(NULL);
+    TRF__GROW(trf_tensor, r->maps, r->maps_capacity,
+              trf__times(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
+    trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
+    if (cursor.used > r->results_bytes) {
+        trf__free(hooks, r->results, r->results_bytes);
+        r->results = trf__alloc(hooks, cursor.used);
+        r->results_bytes = r->results ? cursor.used : 0;
+    }
+    if (!r->results)
+        return trf__fail(err, TRF_E_NOMEM, -1, "reading",
+                         "no memory for the %llu bytes of the results",
+                         (unsigned long long)cursor.used);
+    cursor = trf__cursor_at(r->results);
+    trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
+    return TRF_OK;
+}
+
+/* Copies rows from `at` on, if they are asked for. */
+TRF__FN void trf__copy_out(const trf__run *run, const trf_tensor *to, int64_t at,
+                            const trf__act *rows, int64_t n)
+{
+    if (to->data && n > 0)
+        run->backend->fetch(run, to->data + at * to->shape[1], rows, n * to->shape[1]);
+}
+
+/* Reads a batch part by part. memory: NULL, or the rows in place of the encoder's. */
+TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int sides,
+                                   const trf_real *memory, trf_reading *x, trf_error *err)
+{
+    trf__pass *pass = &r->pass;
+    const int64_t d = pass->config->d_model;
+    int64_t source = 0, target = 0, sequence = 0;
+    trf_batch rest = *batch;
+    trf__views views;
+    trf_status status;
+    int k;
+    TRF__ZERO(views);
+    views.rows[0] = x->encoder_states.shape[1];
+    views.rows[1] = x->decoder_states.shape[1];
+    while (trf__sequences_of(&rest, sides) > 0) {
+        TRF__TRY(trf__pass_part(pass, sides, &rest, err));
+        for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++)
+            views.attention[k] = x->attention[k] ? x->attention[k] + sequence : NULL;
+        views.states[0] = x->encoder_states.data ? x->encoder_states.data + source * d : NULL;
+        views.states[1] = x->decoder_states.data ? x->decoder_states.data + target * d : NULL;
+        TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
+        trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
+        trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
+        status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        if (status == TRF_OK)
+            trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
+                           pass->decoder.rows);
+        TRF__TRY(trf__view_end(&pass->run, status, err));
+        source += pass->encoder.rows;
+        target += pass->decoder.rows;
+        sequence += pass->n_sentences;
+    }
+    return TRF_OK;
+}
+
+/* Reads a batch, whose sources may be stand-ins for a memory. */
+TRF__FN trf_status trf__read_batch(trf_reader *r, const trf_batch *batch, int32_t what,
+                                   const trf_tensor *memory, trf_reading *x, trf_error *err)
+{
+    trf__pass *pass = &r->pass;
+    /* the decoder runs only if something needs it */
+    int sides = what & ~TRF__READ_ENCODER || !trf__has_source(pass->config)
+        ? pass->sides : pass->sides & TRF__SOURCE;
+    trf__limits need;
+    int64_t wanted;
+    TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
+    if (memory)
+        TRF__TRY(trf__shape_check(memory, "memory", need.source_rows, pass->config->d_model, err));
+    TRF__TRY(trf__reading_reserve(r, x, batch, what, &need, err));
+    return trf__read_parts(r, batch, sides, memory ? memory->data : NULL, x, err);
+}
+
+// >>read-from      a pass that begins with a memory, or with states
+
+/* Checks the rows of each memory. An empty one would leave cross-attention without keys; a source
+   may have BOS and EOS. */
+TRF__FN trf_status trf__memory_check(const trf_config *c, const trf_sequences *targets,
+                                     const int32_t *rows, int64_t *total, trf_error *err)
+{
+    const int32_t least = trf__source_added(c) > 1 ? 2 : 1;
+    int32_t i;
+    if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
+    if (targets->count > 0 && !rows) return trf__fail_null(err, "memory_lengths");
+    for (*total = i = 0; i < targets->count; *total += rows[i++])
+        if (rows[i] < least || rows[i] > c->max_length)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
+                             "the memory of sequence %d must have %d to %d rows, got %d", i, least,
+                             c->max_length, rows[i]);
+    return TRF_OK;
+}
+
+/* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
+   of a memory from sources. */
+TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows,
+                                       int32_t count, int64_t total,
+                                       trf_sequences *sources, trf_error *err)
+{
+    const trf_config *c = reader->pass.config;
+    int32_t token = 0;          /* a vocabulary has 5 tokens or more */
+    int64_t i;
+    while (token == c->pad || token == c->bos || token == c->eos) token++;
+    TRF__GROW(int32_t, reader->stand_in.ids, reader->stand_in.capacity, total + count,
+              &reader->pass.run.hooks);
+    sources->lengths = reader->stand_in.ids;
+    sources->ids = reader->stand_in.ids + count;
+    sources->count = count;
+    for (i = 0; i < count; i++) reader->stand_in.ids[i] = rows[i] - trf__source_added(c);
+    for (i = 0; i < total; i++) reader->stand_in.ids[count + i] = token;
+    return TRF_OK;
+}
+
+/* Reads a batch from a memory on: the decoder, and what follows. */
+TRF__FN trf_status trf__read_memory(trf_reader *r, const trf_batch *batch, int32_t what,
+                                    const trf_read_from *from, trf_reading *x, trf_error *err)
+{
+    trf__pass *pass = &r->pass;
+    int32_t tagged = pass->encoder.tagged;
+    trf_batch own = *batch;
+    trf_status status;
+    int64_t rows;
+    TRF__TRY(trf__memory_check(pass->config, &batch->target, from->memory_lengths, &rows, err));
+    TRF__TRY(trf__memory_sources(r, from->memory_lengths, batch->target.count, rows, &own.source,
+                                 err));
+    /* the ids of the sources are not read: a row has no tag */
+    pass->encoder.tagged = 0;
+    status = trf__read_batch(r, &own, what, from->memory, x, err);
+    pass->encoder.tagged = tagged;
+    return status;
+}
+
+/* The logits of states: the output projection, or the head, alone. */
+TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf_reading *x,
+                                    trf_error *err)
+{
+    trf__pass *pass = &r->pass;
+    const trf_config *c = pass->config;
+    const trf__run *run = &pass->run;
+    trf_batch none;
+    trf__limits need;
+    int64_t rows, vocab = trf__n_logits(c);
+    size_t bytes;
+    trf__head_acts layer;
+    trf__act *h, *y;
+    TRF__ZERO(none);
+    TRF__ZERO(need);
+    rows = states->shape[0];
+    TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
+    TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
+    need.target_rows = rows;
+    TRF__TRY(trf__reading_reserve(r, x, &none, TRF_READ_LOGITS, &need, err));
+    if (rows == 0) return TRF_OK;
+    /* scratch memory: the states, the activations of the head's layer, then the logits */
+    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
+    TRF__TRY(trf__workspace_reserve(run, &r->work,
+                           trf__add_size(trf__bytes(1 + c->head_layer, bytes),
+                                         trf__bytes(rows, trf__bytes(vocab, run->element))),
+                           err));
+    /* more rows than the pass has planned may be converted */
+    TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
+                                   run->backend->converted(run->format, rows, c->d_model), err));
+    h = (trf__act *)r->work.memory;
+    y = (trf__act *)(void *)((char *)r->work.memory +
+                             (size_t)(1 + c->head_layer) * bytes);
+    run->backend->feed(run, h, states->data, rows * c->d_model);
+    if (c->head_layer) {
+        layer = pass->head;
+        layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)r->work.memory + bytes);
+        layer.stats = NULL;
+        trf__head_layer(pass, &layer, h, rows);
+        h = layer.y;
+    }
+    trf__project_states(pass, y, h, rows);
+    trf__copy_out(run, &x->logits, 0, y, rows);
+    return run->backend->sync(run, err);
+}
+
+TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, int32_t what,
+                                   const trf_read_from *from, trf_reading *reading, trf_error *err)
+{
+    trf_status status = trf__begin(reader, "reader", err);
+    if (reading) TRF__ZERO(*reading);
+    TRF__TRY(status);
+    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    if (!reading) return trf__fail_null(err, "reading");
+    if (!batch && !(from && from->states)) return trf__fail_null(err, "batch");
+    TRF__TRY(trf__read_check(reader->pass.config, what, from, err));
+    status = from && from->states ? trf__read_states(reader, from->states, reading, err)
+        : from && from->memory ? trf__read_memory(reader, batch, what, from, reading, err)
+        : trf__read_batch(reader, batch, what, NULL, reading, err);
+    if (status != TRF_OK) TRF__ZERO(*reading);
+    return status;
+}
+
+TRF__FOR_SPEED
+
+// >>rank           texts in the order in which they answer a query
+
+enum { TRF__RANKED = 32 };          /* pairs of one call of trf_reader_classify */
+
+/* The ids of the query, of a text, and of some pairs one after another. */
+typedef struct trf__ranking {
+    trf__text_ids query, text, pairs;
+    int32_t lengths[TRF__RANKED];
+} trf__ranking;
+
+/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
+   come. */
+TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
+{
+    const double *x = (const double *)a, *y = (const double *)b;
+    int nan_x = *x != *x, nan_y = *y != *y;
+    (void)context;
+    if (nan_x != nan_y) return nan_x - nan_y;
+    if (*x != *y && !nan_x) return *x > *y ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether the model scores pairs. *room: for the ids of both texts. */
+TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
+{
+    const trf_config *c = &model->config;
+    int32_t between;
+    if (!c->label_kind || c->n_labels != 1)
+        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
+                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
+                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
+    TRF__TRY(trf__separators(c, &between, err));
+    *room = c->max_length - between - trf__source_added(c);
+    if (*room < 0)
+        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
+                         c->max_length);
+    if (model->source) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
+}
+
+/* Appends the pair of the query and a text as pair i. */
+TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const char *text,
+                                 int32_t room, int32_t i, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf_hooks *hooks = &t->pass.run.hooks;
+    int32_t first = r->query.n, second;
+    TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
+    second = r->text.n;
+    trf_shorten_pair(&first, &second, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
+              hooks);
+    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
+                      first + second + 2, &r->lengths[i], err));
+    r->pairs.n += r->lengths[i];
+    return TRF_OK;
+}
+
+/* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
+TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *const *texts,
+                                  int32_t n, int32_t room, int32_t first, double *scores,
+                                  trf_error *err)
+{
+    trf_real outputs[TRF__RANKED];
+    trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
+    trf_sequences pairs;
+    int32_t i;
+    r->pairs.n = 0;
+    for (i = 0; i < n; i++) {
+        trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
+                                     : trf__fail_null(err, "texts");
+        if (status != TRF_OK && err) err->where = first + i;
+        TRF__TRY(status);
+    }
+    pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
+    TRF__TRY(trf_reader_classify(t, &pairs, &out, err));
+    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    const size_t bytes = trf__bytes(n, sizeof(const void *));
+    const void **items = (const void **)trf__alloc(hooks, bytes);
+    int32_t i;
+    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
+    for (i = 0; i < n; i++) items[i] = &scores[i];
+    trf__sort(items, (size_t)n, trf__by_score, NULL);
+    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
+    trf__free(hooks, items, bytes);
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
+                                   int32_t n, double *scores, int32_t *order, trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__ranking r;
+    trf_status status;
+    int32_t room = 0, i, some;
+    TRF__TRY(trf__begin(reader, "reader", err));
+    hooks = &reader->pass.run.hooks;
+    if (!query) return trf__fail_null(err, "query");
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!texts && n) return trf__fail_null(err, "texts");
+    if (!scores && n) return trf__fail_null(err, "scores");
+    TRF__TRY(trf__rank_check(reader->model, &room, err));
+    TRF__ZERO(r);
+    status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
+    if (status != TRF_OK && err) err->where = -1;
+    for (i = 0; i < n && status == TRF_OK; i += some) {
+        some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
+        status = trf__rank_some(reader, &r, texts + i, some, room, i, scores + i, err);
+    }
+    if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
+    TRF__FREE(hooks, r.query.ids, r.query.capacity);
+    TRF__FREE(hooks, r.text.ids, r.text.capacity);
+    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
+    return status;
+}
+
+TRF__FOR_SIZE
+
+// -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and the rules of other systems
 //
 // Systems differ in how they score, stop and cut a search. trf_search_set_rule sets those options
@@ -30285,7 +31398,6 @@ TRF__FOR_SIZE
     X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
     X(min_length,         0, INT32_MAX) \
     X(renormalize_logits, 0, 1) \
-    X(ensemble_rule,      0, TRF_ENSEMBLE_RULE_COUNT - 1) \
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       -1, INT32_MAX) \
@@ -30357,6 +31469,7 @@ TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
+    TRF__TRY(trf__check_ensemble(&search->ensemble, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -30503,7 +31616,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
         : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
     search->renormalize_logits = ctranslate2;
-    search->ensemble_rule = marian ? TRF_ENSEMBLE_GEOMETRIC : TRF_ENSEMBLE_ARITHMETIC;
+    search->ensemble.rule = marian ? TRF_ENSEMBLE_GEOMETRIC : TRF_ENSEMBLE_ARITHMETIC;
 }
 
 TRF_API trf_search trf_search_defaults(void)
@@ -30643,184 +31756,6 @@ TRF__FOR_SPEED
 TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
-// >>ensemble       several models, one decoder's list of rows
-//
-// Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
-// follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
-// position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
-// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
-// object with one model has an ensemble of one, and does without `mix`.
-// -----------------------------------------------------------------------------------------------
-
-typedef struct trf__ensemble {
-    int32_t n;
-    const trf_model *models[TRF_MAX_MODELS];
-    const trf_config *configs[TRF_MAX_MODELS];
-    trf_config config;          /* the first one, with what all of them can read */
-    double weights[TRF_MAX_MODELS];
-    trf_ensemble_rule rule;
-    int apart;                  /* 1: their sources have different vocabularies */
-    trf__pass *passes[TRF_MAX_MODELS];
-    trf__pass *others;          /* the memory of passes 1 .. n - 1; the first is the owner's */
-    int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
-} trf__ensemble;
-
-/* The configurations together. */
-TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
-{
-    int32_t k;
-    e->n = n;
-    e->config = *configs[0];
-    for (k = 0; k < n; k++) {
-        e->configs[k] = configs[k];
-        if (configs[k]->max_length < e->config.max_length)
-            e->config.max_length = configs[k]->max_length;
-        if (configs[k]->source_vocab < e->config.source_vocab)
-            e->config.source_vocab = configs[k]->source_vocab;
-    }
-}
-
-/* Sets models and weights. Nothing is made yet. */
-TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
-                                    const double *weights, int32_t n, trf_ensemble_rule rule,
-                                    trf_error *err)
-{
-    const trf_config *configs[TRF_MAX_MODELS];
-    double sum = 0;
-    int32_t k;
-    TRF__ZERO(*e);
-    TRF__TRY(trf__check_range("n", n, 1, TRF_MAX_MODELS, err));
-    if (!models) return trf__fail_null(err, "models");
-    for (k = 0; k < n; k++) {
-        if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
-        TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
-        e->apart |= trf__has_source(&models[0]->config) &&
-            !trf__same_tokens(models[0]->source, models[k]->source);
-        e->models[k] = models[k];
-        configs[k] = &models[k]->config;
-        e->weights[k] = weights ? weights[k] : 1;
-        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
-                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
-        sum += e->weights[k];
-    }
-    trf__ensemble_configs(e, configs, n);
-    e->rule = rule;
-    for (k = 0; rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
-    return TRF_OK;
-}
-
-// >>ensemble-pass  the passes of an ensemble
-
-/* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
-   failure too. */
-TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
-{
-    int32_t k;
-    e->passes[0] = first;
-    if (e->n == 1) return TRF_OK;
-    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
-                                               trf__bytes(e->n - 1, sizeof *e->others));
-    if (!e->others)
-        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
-    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
-    for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
-    return TRF_OK;
-}
-
-TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
-{
-    int32_t k;
-    if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
-    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
-    e->others = NULL;
-}
-
-/* trf__pass_reserve for all. */
-TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
-{
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        const char *arena = e->passes[k]->plan.arena;
-        TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
-        e->moves += k > 0 && e->passes[k]->plan.arena != arena;
-    }
-    return TRF_OK;
-}
-
-/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
-   Areas are those of the first one. */
-TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
-                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
-{
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        trf__cache *cache = &caches[k];
-        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
-        cache->area = caches[0].area;
-        cache->self_area = caches[0].self_area;
-        cache->self_layer = self_rows * width;
-        cache->cross_layer = cross_rows * width;
-        cache->self = (trf__act *)trf__take(cursor, layers,
-                                            trf__bytes(cache->self_layer, run->element));
-        cache->cross = (trf__act *)trf__take(cursor, layers,
-                                             trf__bytes(cache->cross_layer, run->element));
-    }
-}
-
-/* Adds what model k's decoder has left in its rows. */
-TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
-{
-    const trf__pass *pass = e->passes[k];
-    const trf__stack *stack = &pass->decoder;
-    trf__mix j;
-    trf__scale_states(pass, stack->out, stack->rows);
-    j.sum = sum; j.logits = logits;
-    j.x = stack->out;
-    j.w = trf__weight(pass, &pass->layout->outer.generator);
-    j.bias = trf__generator_bias(pass);
-    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
-    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
-    pass->run.backend->mix(&pass->run, &j);
-}
-
-/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
-   it. */
-TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
-{
-    double weight = e->weights[k], most;
-    if (e->n == 1) return l;
-    if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
-    l += log(weight);
-    most = k && before > l ? before : l;
-    return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
-}
-
-/* What a call that shows one model does with an ensemble. */
-TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
-{
-    if (e->n == 1) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "this shows one model, but %d answer together: use one of the model alone",
-                     (int)e->n);
-}
-
-/* The same ids for models that read different tokens would be nonsense for some. */
-TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
-{
-    if (!e->apart) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "the models have different source vocabularies: give each its own ids "
-                     "(trf_translate_options.each, trf_score_each), or a text");
-}
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
-// -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
 //   rows          the live hypotheses of all sentences that are still searched, sentence after
@@ -30917,19 +31852,14 @@ typedef struct trf__hypotheses {
 } trf__hypotheses;
 
 struct trf_translator {
-    const trf_model *model;                     /* the first one, and its pass */
+    trf_reader reader;
     trf_search search;
-    trf__pass pass;
-    trf__ensemble ensemble;
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
     trf__required required;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
-    double *numbers; int64_t numbers_capacity;          /* copied from the device */
-    trf__workspace work;                        /* see >>look-inside */
-    trf_real *states; int64_t states_capacity;          /* rows of the encoder, for trf_embed */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -31060,7 +31990,7 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
 {
     trf_search s = *search;
     s.ends = trf__more_ends(c, &search->ends);
-    if (models > 1 && s.ensemble_rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
+    if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     return s;
 }
@@ -31098,8 +32028,8 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 /* Copies banned sequences to the device. */
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
-    const trf_config *c = &t->ensemble.config;
-    const trf__run *run = &t->pass.run;
+    const trf_config *c = &t->reader.ensemble.config;
+    const trf__run *run = &t->reader.pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
@@ -31165,7 +32095,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s)
 TRF__FN void trf__required_free(trf_translator *t)
 {
     trf__required *r = &t->required;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
     run->backend->release(run, r->writes, r->writes_bytes);
@@ -31227,9 +32157,9 @@ TRF__FN size_t trf__target_text(const trf_model *model, int32_t id, char *to)
 /* Learns what the ids of the target write, once for a translator. */
 TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
 {
-    const trf_model *model = t->model;
+    const trf_model *model = t->reader.model;
     const trf_config *c = &model->config;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
     size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
@@ -31403,11 +32333,11 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
     TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
     r->text[0] = ' ';
     memcpy(r->text + 1, x->text, (size_t)n + 1);
-    TRF__TRY(trf__encode_all(t->model->target, x->text, &r->cut, &t->search.hooks, err));
+    TRF__TRY(trf__encode_all(t->reader.model->target, x->text, &r->cut, &t->search.hooks, err));
     TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
     f->bytes = 1;
     for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
-    trf__set_copies(r, t->model->config.unk, r->text + 1, f, units);
+    trf__set_copies(r, t->reader.model->config.unk, r->text + 1, f, units);
     if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
     return TRF_OK;
 }
@@ -31475,7 +32405,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
 {
     int64_t k;
     int32_t before = 0;
-    if (!t->model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__no_vocabularies(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
@@ -31499,10 +32429,10 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
             return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
     }
     for (k = 0; k < x->n_symbols; k++)
-        if (x->symbols[k] < 0 || x->symbols[k] >= t->model->config.target_vocab)
+        if (x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
                              "symbol %lld: id must be 0 to %d, got %d", (long long)k,
-                             (int)t->model->config.target_vocab - 1, (int)x->symbols[k]);
+                             (int)t->reader.model->config.target_vocab - 1, (int)x->symbols[k]);
     return TRF_OK;
 }
 
@@ -31523,7 +32453,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
     int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
     trf__cursor cursor;
     trf__phrase *each;
@@ -31550,7 +32480,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         p->symbols = symbols;
         p->n_symbols = n_symbols;
         p->ends = (const int32_t *)r->writes;
-        if (p->ends) p->texts = (const char *)(p->ends + t->model->config.target_vocab);
+        if (p->ends) p->texts = (const char *)(p->ends + t->reader.model->config.target_vocab);
         each += p->n;
     }
     return run->backend->sync(run, err);
@@ -31562,7 +32492,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
                                 trf_error *err)
 {
     trf__required *r = &t->required;
-    const trf_vocab *v = t->model->target;
+    const trf_vocab *v = t->reader.model->target;
     int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
@@ -31696,7 +32626,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
 
 TRF__FN void trf__hypotheses_free(trf_translator *t)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     run->backend->release(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
     trf__free(&run->hooks, t->hypotheses.arena, t->hypotheses.bytes);
     TRF__ZERO(t->hypotheses);
@@ -31710,13 +32640,13 @@ TRF__COLD
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
                                            int64_t area, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__hypotheses old = t->hypotheses, h;
     TRF__ZERO(h);
     h.n_places = places;
     h.length = length;
     h.area = area;
-    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -31734,7 +32664,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
-    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
     t->hypotheses = h;
@@ -31751,19 +32681,15 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     int32_t k;
     if (!translator) return;
     hooks = translator->search.hooks;
-    run = &translator->pass.run;
+    run = &translator->reader.pass.run;
     /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
-        run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
         trf__required_free(translator);
-        trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
-    trf__pass_close(&translator->pass);
-    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
-    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    trf__reader_close(&translator->reader, &hooks);
     TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
     TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
     TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
@@ -31777,20 +32703,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* The sizes of a new translator: a few short sentences. It grows when a call needs more. */
-TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
-{
-    trf__limits limits;
-    limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
-    limits.target_rows = limits.sentences = s->beam;
-    limits.longest = trf__min64(c->max_length, 256);
-    limits.recompute = 0;
-    limits.copies = 1;
-    return limits;
-}
-
-TRF__COLD
 /* Target tokens for a source token of the training, or 0. */
+TRF__COLD
 TRF__FN double trf__trained_ratio(const trf_model *model)
 {
     const char *text = trf_model_metadata(model, "trained.ratio");
@@ -31798,39 +32712,36 @@ TRF__FN double trf__trained_ratio(const trf_model *model)
     return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
 }
 
-TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
-                                                  const trf_model *const *models,
-                                                  const double *weights, int32_t n,
-                                                  const trf_search *search, trf_error *err)
+TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
+{
+    return trf__reader_limits(c, s->max_tokens, s->beam);
+}
+
+TRF__COLD
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
 {
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
     trf__limits limits;
-    trf_device device;
     trf_status status;
     int32_t k;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
     if (!search) search = &defaults;
-    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
-    for (k = 0; k < n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
+    TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
+    for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
-    t->model = models[0];
-    t->ensemble = ensemble;
-    t->ratio = trf__trained_ratio(t->model);
-    t->search = trf__running(&ensemble.config, search, n);
+    t->ratio = trf__trained_ratio(ensemble.models[0]);
+    t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
     limits = trf__translator_limits(&ensemble.config, search);
-    device = trf__device_with(&t->model->config.device, search->threads);
-    status = trf__pass_open(&t->pass, t->model, &limits, NULL, search->weights, &device,
-                            &search->hooks, err);
-    if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
-    for (k = 0; status == TRF_OK && k < n; k++)
-        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
+    status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
+                              search->source_tagged, &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -31838,10 +32749,9 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     return TRF_OK;
 }
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
-                                         const trf_search *search, trf_error *err)
+TRF_API trf_reader *trf_translator_reader(trf_translator *translator)
 {
-    return trf_translator_create_ensemble(translator, &model, NULL, 1, search, err);
+    return translator ? &translator->reader : NULL;
 }
 
 // >>decode         one token for all live rows
@@ -31854,7 +32764,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
 {
     const trf__hypotheses *h = &t->hypotheses;
-    const trf__stack *stack = &t->pass.decoder;
+    const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder a;
     wanted += h->rules.n_wishes;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
@@ -31867,8 +32777,8 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.rules = h->rules;
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
-    a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
-    a.models = t->ensemble.n; a.places = h->n_places;
+    a.cross = t->reader.pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.models = t->reader.ensemble.n; a.places = h->n_places;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
     a.columns = h->length; a.begin = begin;
     return a;
@@ -31885,10 +32795,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf_translator *t = token->t;
     int64_t at = token->at, wanted = token->wanted;
     trf__hypotheses *h = &t->hypotheses;
-    const trf__ensemble *e = &t->ensemble;
-    const trf_config *c = t->pass.config;
-    const trf__run *run = &t->pass.run;
-    const trf__stack *stack = &t->pass.decoder;
+    const trf__ensemble *e = &t->reader.ensemble;
+    const trf_config *c = t->reader.pass.config;
+    const trf__run *run = &t->reader.pass.run;
+    const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
@@ -31904,7 +32814,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
         TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
         if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
-    if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
+    if (e->n == 1) trf__scale_states(&t->reader.pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;
     top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
@@ -31914,8 +32824,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
-    top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
+    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->outer.generator);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -31930,17 +32840,18 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 {
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
-    trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
-                                     (at & 1) + 2 * t->ensemble.moves);
-    shape.decoder_rows = t->pass.decoder.rows;
-    shape.decoder_spans = t->pass.decoder.n_cross;
+    const trf__pass_plan *plan = &t->reader.pass.plan;
+    trf__shape shape = trf__shape_of(plan->arena, &plan->limits, h->device_arena,
+                                     (at & 1) + 2 * t->reader.ensemble.moves);
+    shape.decoder_rows = t->reader.pass.decoder.rows;
+    shape.decoder_spans = t->reader.pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
     shape.wishes = h->rules.n_wishes;
     shape.beam_bytes = (int64_t)h->beam_bytes;
-    return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
+    return trf__run_list(&t->reader.pass.run, &shape, trf__issue_token, &job, err);
 }
 
 TRF__FOR_SIZE
@@ -32022,18 +32933,13 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
 }
 
-TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
-{
-    return x && x->count ? x->lengths[i] : 0;
-}
-
 /* The rows of a sentence in the encoder of model k. */
 TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
                                  int32_t sentence)
 {
     if (!round->sources) return 0;
     return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->ensemble.configs[k]);
+        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -32055,7 +32961,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
@@ -32075,7 +32981,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence), i;
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
     span->key = (int32_t)(place * h->area);
     span->n_key = trf__source_rows(t, round, m, w->sentence);
     if (s->source_first >= 0) *ids++ = s->source_first;
@@ -32092,7 +32998,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
 TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
                                 const trf__pending *w, int32_t place, int32_t k)
 {
-    const trf_config *c = &t->ensemble.config;
+    const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
     const trf_search *s = &t->search;
@@ -32120,30 +33026,6 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
         arrival->beam.uncounted = 0;
     }
     h->sentence[place] = w->sentence;
-}
-
-/* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
-   computed fastest together, at least one if there is one. The caller has checked the batch. */
-TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
-{
-    trf_batch part;
-    int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
-    int32_t count = trf__sequences_of(rest, sides), n;
-    if (!(sides & TRF__SOURCE)) rest->source.count = 0;
-    if (!(sides & TRF__TARGET)) rest->target.count = 0;
-    for (n = 0; n < count; n++) {
-        int64_t own = trf__pair_tokens(rest, n);
-        if (n > 0 && own > most - rows) break;
-        rows += own;
-        source += trf__length_of(&rest->source, n);
-        target += trf__length_of(&rest->target, n);
-    }
-    part = *rest;
-    part.source = trf__some_sequences(&rest->source, 0, n, 0);
-    part.target = trf__some_sequences(&rest->target, 0, n, 0);
-    rest->source = trf__some_sequences(&rest->source, n, count - n, source);
-    rest->target = trf__some_sequences(&rest->target, n, count - n, target);
-    return trf__pass_sides(pass, &part, sides, 0, err);
 }
 
 /* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
@@ -32194,8 +33076,8 @@ TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
     int32_t k;
-    for (k = 0; k < t->ensemble.n; k++)
-        most = trf__min64(most, t->ensemble.passes[k]->plan.limits.target_rows);
+    for (k = 0; k < t->reader.ensemble.n; k++)
+        most = trf__min64(most, t->reader.ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
 
@@ -32204,7 +33086,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
                                      int32_t n, int64_t rows, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = t->ensemble.passes[k];
+    trf__pass *pass = t->reader.ensemble.passes[k];
     trf__stack *stack = &pass->decoder;
     int64_t begin = k * h->n_places * h->area;
     if (round->sources)
@@ -32226,7 +33108,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
 /* Puts waiting sentences in all free places, and begins their searches. */
 TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__hypotheses *h = &t->hypotheses;
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
@@ -32238,7 +33120,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
         const trf__pending *w = (const trf__pending *)t->order[round->next];
         if (h->sentence[place] >= 0) continue;
         trf__round_arrival(t, round, w, place, n);
-        for (k = 0; round->sources && k < t->ensemble.n; k++)
+        for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
             rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
         round->next++;
         n++;
@@ -32251,7 +33133,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    for (k = 0; k < t->ensemble.n; k++)
+    for (k = 0; k < t->reader.ensemble.n; k++)
         TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
     begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
@@ -32286,7 +33168,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     int32_t place, k;
     for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
     for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
@@ -32309,7 +33191,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
                                    trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__progress *now = h->here.progress;
     int64_t n_cross, rows;
     int32_t k;
@@ -32324,10 +33206,10 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
                           trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
+        *wanted = trf__max_candidates(&t->reader.ensemble.config, &t->search);
     }
-    for (k = 0; k < t->ensemble.n; k++) {
-        trf__stack *stack = &t->ensemble.passes[k]->decoder;
+    for (k = 0; k < t->reader.ensemble.n; k++) {
+        trf__stack *stack = &t->reader.ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
     }
@@ -32344,7 +33226,7 @@ TRF__FN int trf__round_admits(const trf__round *round)
 /* Searches all sentences of a round. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
     int32_t k;
@@ -32359,7 +33241,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
+    for (k = 0; k < t->reader.ensemble.n; k++) t->reader.ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
 
@@ -32404,11 +33286,12 @@ TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
                                        int32_t each, const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c = &t->ensemble.config;
-    int64_t rows = 0, most = 0, source, prefix = 0, kinds = each ? t->ensemble.n : sources != NULL;
+    const trf_config *c = &t->reader.ensemble.config;
+    int64_t kinds = each ? t->reader.ensemble.n : sources != NULL;
+    int64_t rows = 0, most = 0, source, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i, k;
     if (sources)
-        TRF__TRY(trf__check_each(&t->ensemble, sources, each, trf__tags(&t->search), err));
+        TRF__TRY(trf__check_each(&t->reader.ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
@@ -32455,7 +33338,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
    their greatest lengths. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
-    const trf_config *c = &t->ensemble.config;
+    const trf_config *c = &t->reader.ensemble.config;
     int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
     round->longest = 1;
     round->taken = 0;
@@ -32475,10 +33358,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
     round->longest_source = 0;
-    for (k = 0; round->sources && k < t->ensemble.n; k++)
+    for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
         round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
                                            trf__tags(&t->search) +
-                                           trf__source_added(t->ensemble.configs[k]));
+                                           trf__source_added(t->reader.ensemble.configs[k]));
 }
 
 /* Leaves out the first n ids of an answer. */
@@ -32548,7 +33431,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            trf__hide_first(h, trf__hidden_tokens(&t->ensemble.config, &t->search,
+            trf__hide_first(h, trf__hidden_tokens(&t->reader.ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
             at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
@@ -32566,11 +33449,11 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__ZERO(o);
     if (options) o = *options;
-    kind = translator->model->config.kind;
+    kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
     if (kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: use trf_encode");
+                         "an encoder-only model has no decoder: read it (trf_reader_read)");
     if (o.each && kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
@@ -32580,8 +33463,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                          "continues its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, o.each && translator->ensemble.n > 1,
+    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
 
@@ -32592,9 +33475,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
 {
     int64_t added = 0;
     int32_t k;
-    if (!configs) return (void)trf__fail_null(err, "config"), -1;
-    if (trf__check_range("n", n, 1, TRF_MAX_MODELS, err) ||
-        trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
+    if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         int64_t adds;
@@ -32636,17 +33517,31 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
     return bytes;
 }
 
+/* The configurations of the models of an ensemble, or the one; how many there are. 0: none. */
+TRF__FN int32_t trf__configs_of(const trf_config **configs, const trf_config *config,
+                                const trf_ensemble *ensemble, trf_error *err)
+{
+    int32_t k;
+    configs[0] = config;
+    if (trf__check_ensemble(ensemble, err)) return 0;
+    for (k = 0; k < ensemble->n; k++) {
+        if (!ensemble->models[k]) return (void)trf__fail_null(err, "models"), 0;
+        configs[k] = &ensemble->models[k]->config;
+    }
+    if (!configs[0]) return (void)trf__fail_null(err, "config"), 0;
+    return ensemble->n > 0 ? ensemble->n : 1;
+}
+
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
-TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
-                                   const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens, trf_error *err)
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens, trf_error *err)
 {
     trf_search own = trf_search_defaults();
-    const trf_config *config;
+    const trf_config *configs[TRF_MAX_MODELS];
     trf__ensemble ensemble;
     int64_t added, answers;
-    int32_t k;
+    int32_t k, n;
     trf_device device;
     trf__run run;
     trf__hypotheses h;
@@ -32656,6 +33551,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
+    n = trf__configs_of(configs, config, &search->ensemble, err);
+    if (!n) return 0;
     added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
@@ -32712,17 +33609,12 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens, trf_error *err)
-{
-    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens, err);
-}
-
 // >>answers        hypotheses as ids and as text
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
+/* Number of answers to a sentence. */
+TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
 {
     return translator && sentence >= 0 && sentence < translator->n_sentences
         ? translator->n_answers[sentence] : 0;
@@ -32731,7 +33623,7 @@ TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t s
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
                                                 int32_t rank)
 {
-    if (rank < 0 || rank >= trf_hypothesis_count(translator, sentence)) return NULL;
+    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
@@ -32747,9 +33639,9 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     if (!h)
         return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
                          "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
-    if (!translator->model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
+    if (!translator->reader.model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -32757,13 +33649,13 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
 TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text,
                                       trf_sequences *sources, trf_error *err)
 {
-    const trf__ensemble *e = &translator->ensemble;
+    const trf__ensemble *e = &translator->reader.ensemble;
     int32_t k;
     for (k = 0; k < (e->apart ? e->n : 1); k++) {
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;
@@ -32785,7 +33677,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
     TRF__ZERO(options);
-    options.each = translator->ensemble.apart;
+    options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
@@ -32826,7 +33718,6 @@ TRF__FOR_SIZE
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
-    X(trf_ensemble_rule, ensemble_rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, 0) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
@@ -32887,6 +33778,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c
 #undef TRF__X
     TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
+    TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     TRF__TRY(trf__hooks_check(&s->hooks, err));
     if (!c) return TRF_OK;
@@ -33329,23 +34221,20 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     return TRF_OK;
 }
 
-TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
-                                               const trf_model *const *models,
-                                               const double *weights, int32_t n,
-                                               const trf_sampling *sampling, trf_error *err)
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                      const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
-    const trf_model *model;
     trf_sampler *g;
     trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
     if (!sampling) sampling = &defaults;
-    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
-    model = models[0];
+    TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
+    model = ensemble.models[0];
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
@@ -33373,12 +34262,6 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
-}
-
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                      const trf_sampling *sampling, trf_error *err)
-{
-    return trf_sampler_create_ensemble(sampler, &model, NULL, 1, sampling, err);
 }
 
 /* The most ids of a sequence with a beginning of n. */
@@ -33567,869 +34450,6 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
 }
 
 TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
-// -----------------------------------------------------------------------------------------------
-// >>look-inside    scores, states, logits and attention weights, teacher-forced
-//
-// The translator's own pass computes a whole batch as in training but without dropout. One of its
-// results is copied to the host.
-// -----------------------------------------------------------------------------------------------
-
-/* Number of rows of sequences, each with `extra` tokens more than ids. */
-TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
-{
-    int64_t rows = 0;
-    int32_t i;
-    if (!x || !x->lengths) return 0;
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0) return 0;
-        rows += (int64_t)x->lengths[i] + extra;
-    }
-    return rows;
-}
-
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
-{
-    return model ? trf__rows_of(sources, trf__source_added(&model->config)) : 0;
-}
-
-TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
-{
-    return model ? trf__rows_of(targets, model->config.target_eos) : 0;
-}
-
-/* The log-probabilities of all targets, row by row, in translator->numbers: what models 0 to k say,
-   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
-TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
-                                   int64_t rows, trf_error *err)
-{
-    trf__pass *pass = translator->ensemble.passes[k];
-    const trf__backend *on = pass->run.backend;
-    double *to = translator->numbers, *fresh = to + rows;
-    trf_batch rest = *batch;
-    trf__loss loss;
-    int64_t r;
-    while (rest.target.count > 0) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        /* no label smoothing: the loss of a row is its negative log-probability */
-        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
-        on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, fresh, pass->loss.row_nll,
-                     trf__bytes(pass->decoder.rows, sizeof(double)));
-        TRF__TRY(on->sync(&pass->run, err));
-        for (r = 0; r < pass->decoder.rows; r++, to++)
-            *to = trf__mixed(&translator->ensemble, k, *to, -fresh[r]);
-    }
-    return TRF_OK;
-}
-
-/* each: 1 if model k has the sources number k. */
-TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
-                                   int32_t each, const trf_sequences *targets,
-                                   double *log_probabilities, trf_error *err)
-{
-    const trf__ensemble *e = &translator->ensemble;
-    trf__limits need;
-    trf_batch batch;
-    int64_t at = 0, end, wanted;
-    int32_t i, k;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(&e->config, err));
-    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__ZERO(batch);
-    batch.target = *targets;
-    for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = e->passes[k];
-        batch.source = sources[k * each];
-        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
-    }
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, 2 * wanted,
-              &translator->search.hooks);
-    for (k = 0; k < e->n; k++) {
-        batch.source = sources[k * each];
-        TRF__TRY(trf__score_rows(translator, &batch, k, wanted, err));
-    }
-    for (i = 0; i < targets->count; i++) {
-        double sum = 0;
-        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
-            sum += translator->numbers[at];
-        log_probabilities[i] = sum;
-    }
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__score_each(translator, &batch->source, 0, &batch->target, log_probabilities, err);
-}
-
-TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
-                                  const trf_sequences *targets, double *log_probabilities,
-                                  trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!sources || !targets) return trf__fail_null(err, sources ? "targets" : "sources");
-    return trf__score_each(translator, sources, translator->ensemble.n > 1, targets,
-                           log_probabilities, err);
-}
-
-/* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
-TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_sequences *sources,
-                                     trf_batch *batch, trf__limits *need, trf_error *err)
-{
-    int64_t rows;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    trf__forget_answers(translator);
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    if (!trf__has_source(&translator->model->config))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: use trf_logits");
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__ZERO(*batch);
-    batch->source = *sources;
-    return trf__batch_needs(&translator->pass, batch, TRF__SOURCE, need, &rows, err);
-}
-
-/* Computes the rows of the part that the pass has. */
-TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
-{
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
-                             pass->encoder.rows * pass->config->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
-/* Hidden states of the encoder. `out` is checked before the pass runs. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
-                              trf_tensor *out, trf_error *err)
-{
-    trf__pass *pass;
-    trf__limits need;
-    trf_batch batch;
-    int64_t at, d;
-    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
-    pass = &translator->pass;
-    d = pass->config->d_model;
-    TRF__TRY(trf__shape_check(out, "out", need.source_rows, d, err));
-    for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
-        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__TRY(trf__encode_part(pass, out->data + at * d, err));
-    }
-    return TRF_OK;
-}
-
-/* One vector of n rows. v: (d) for sums in the order of the rows. */
-TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64_t n, int64_t d,
-                            trf_pooling pooling, int32_t unit)
-{
-    double length = 0;
-    int64_t r, i;
-    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
-    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
-        for (i = 0; i < d; i++) {
-            double x = (double)rows[r * d + i];
-            if (pooling == TRF_POOL_MEAN) v[i] += x;
-            else if (x > v[i]) v[i] = x;
-        }
-    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
-    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
-    length = length != 0 ? sqrt(length) : 1;
-    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
-}
-
-TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
-                             trf_pooling pooling, int32_t unit, trf_tensor *vectors,
-                             trf_error *err)
-{
-    trf__pass *pass;
-    trf__limits need;
-    trf_batch batch;
-    int64_t at = 0, d;
-    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
-    pass = &translator->pass;
-    d = pass->config->d_model;
-    TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
-    TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
-    while (batch.source.count > 0) {
-        const trf_real *rows;
-        int32_t i;
-        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__GROW(trf_real, translator->states, translator->states_capacity,
-                  pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, translator->states, err));
-        for (rows = translator->states, i = 0; i < pass->n_sentences; i++) {
-            int64_t n = pass->encoder.host.self[i].n_query;
-            trf__pool_rows(vectors->data + at++ * d, translator->numbers, rows, n, d, pooling,
-                           unit);
-            rows += n * d;
-        }
-    }
-    return TRF_OK;
-}
-
-// >>look-labels    logits, and the probabilities of labels
-
-/* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pass, trf_error *err)
-{
-    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
-    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)translator->work.memory, pass->decoder.out, rows);
-    return TRF_OK;
-}
-
-/* A model with a head has the head's logits, others those of the vocabulary. */
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
-                              trf_error *err)
-{
-    trf__pass *pass;
-    trf__limits need;
-    trf_batch rest;
-    int64_t n, wanted, at = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    trf__forget_answers(translator);
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
-    TRF__TRY(trf__shape_check(out, "out", need.target_rows, trf__n_logits(pass->config), err));
-    for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY(trf__logits_in_work(translator, pass, err));
-        n = pass->decoder.rows * trf__n_logits(pass->config);
-        pass->run.backend->fetch(&pass->run, out->data + at,
-                                 (trf__act *)translator->work.memory, n);
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
-    return TRF_OK;
-}
-
-/* z becomes exp(z - m) / (sum of these), where m is the largest. */
-TRF__FN void trf__softmax(trf_real *z, int64_t n)
-{
-    double most = -HUGE_VAL, sum = 0;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
-}
-
-/* The output of a label that holds or not, for its logit. */
-TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z)); }
-
-/* What trf_classify gives for the logits of a row. */
-TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
-{
-    int64_t i;
-    if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
-    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
-        z[i] = (trf_real)trf__yes((double)z[i]);
-}
-
-/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
-   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
-   probabilities, or of their logits. */
-TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
-                             int64_t n)
-{
-    const trf_label_kind kind = e->config.label_kind;
-    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    log_sum = log(sum);
-    for (i = 0; i < e->n; i++) total += e->weights[i];
-    if (kind) weight /= total;
-    for (i = 0; i < n; i++) {
-        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
-        if (mean && !kind) x = exp(x);
-        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
-        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
-    }
-}
-
-/* The same of the second head, which has a row for each sequence. */
-TRF__FN trf_status trf__second_in_work(trf_translator *t, trf__pass *pass, trf_error *err)
-{
-    const trf__affine *head = &pass->layout->outer.sequence_head;
-    int64_t rows = pass->n_sentences;
-    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
-                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
-                 trf__plain(pass, head->b), rows, head->out, head->in);
-    return TRF_OK;
-}
-
-/* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
-   those of the second head. */
-TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
-                                     trf_real *to, int ids, trf_error *err)
-{
-    trf__pass *pass = t->ensemble.passes[k];
-    const trf_config *c = pass->config;
-    const int32_t *lengths;
-    trf_batch batch;
-    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
-    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    int apart = ids > 0 && trf__source_added(c);
-    TRF__ZERO(batch);
-    batch.source = *sources;
-    while (batch.source.count > 0) {
-        lengths = batch.source.lengths;
-        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(t, pass, err));
-        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
-            row += apart ? c->source_bos : 0;
-            if (n > 0)
-                pass->run.backend->fetch(&pass->run, to,
-                                         trf__act_at(&pass->run, (trf__act *)t->work.memory,
-                                                     row * labels), n * labels);
-            to += n * labels;
-            row += n + c->source_eos;
-        }
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
-    return TRF_OK;
-}
-
-/* Probabilities of labels, all models together; ids -1: of the second head. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
-                                      trf_tensor *out, int ids, trf_error *err)
-{
-    const trf__ensemble *e = &t->ensemble;
-    trf__limits need;
-    trf_batch batch;
-    int64_t i, rows = 0, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
-    int32_t k;
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(e, err));
-    TRF__ZERO(batch);
-    batch.source = *sources;
-    trf__forget_answers(t);
-    for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = e->passes[k];
-        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
-        rows = ids < 0 ? need.sentences
-             : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
-    }
-    TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
-    if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
-    for (k = 0; k < e->n; k++) {
-        trf_real *z = k ? t->states : out->data;
-        TRF__TRY(trf__label_logits(t, k, sources, z, ids, err));
-        for (i = 0; e->n > 1 && i < rows; i++)
-            trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
-    }
-    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
-        trf__outputs(t->pass.config, out->data + i * n, n);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
-                                trf_tensor *probabilities, trf_error *err)
-{
-    const trf_config *c;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    c = translator->pass.config;
-    if (c->sequence_labels) return trf__probabilities(translator, sources, probabilities, -1, err);
-    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
-                         "or 3", (int)c->head);
-    return trf__probabilities(translator, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
-}
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
-// >>views          attention maps and states of every layer; the decoder and the projection alone
-//
-// The same pass. While it runs, it copies the maps of each sublayer and the state of each layer to
-// the host (>>forward): on the device there is memory for one map at a time.
-
-/* Number of layers with attention of this kind; 0: the model has none. */
-TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
-{
-    if (kind == TRF_ENCODER_SELF) return c->encoder_layers;
-    if (kind == TRF_DECODER_CROSS) return trf__has_source(c) ? c->decoder_layers : 0;
-    return kind == TRF_DECODER_SELF ? c->decoder_layers : 0;
-}
-
-/* Numbers of queries and keys of one sequence. */
-TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
-                                   trf_attention_kind kind, int32_t i,
-                                   int64_t *queries, int64_t *keys)
-{
-    int64_t source = trf__has_source(c)
-        ? (int64_t)batch->source.lengths[i] + trf__source_added(c) : 0;
-    int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos
-        : 0;
-    *queries = kind == TRF_ENCODER_SELF ? source : target;
-    *keys = kind == TRF_DECODER_SELF ? target : source;
-}
-
-/* Number of sequences of a batch, or 0 if the sides that this kind of attention reads have no valid
-   lengths. */
-TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch *batch,
-                                         trf_attention_kind kind)
-{
-    const trf_sequences *sides[2];
-    int32_t i, side, n;
-    if (!model || !batch || trf__attention_layers(&model->config, kind) == 0) return 0;
-    sides[0] = kind == TRF_DECODER_SELF && !trf__has_source(&model->config) ? &batch->target
-        : &batch->source;
-    sides[1] = kind == TRF_ENCODER_SELF ? &batch->source : &batch->target;
-    n = sides[0]->count;
-    if (n < 0 || n != sides[1]->count) return 0;
-    for (side = 0; side < 2; side++)
-        for (i = 0; i < n; i++) if (!sides[side]->lengths || sides[side]->lengths[i] < 0) return 0;
-    return n;
-}
-
-/* Number of attention weights of sequences first to end - 1. */
-TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch,
-                                     trf_attention_kind kind, int32_t first, int32_t end)
-{
-    int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
-    for (; first < end; first++) {
-        trf__attention_extent(c, batch, kind, first, &queries, &keys);
-        n = trf__add_counts(n, trf__times(trf__times(queries, keys), maps));
-    }
-    return n;
-}
-
-TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind)
-{
-    int32_t n = trf__attention_sequences(model, batch, kind);
-    return n > 0 ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
-}
-
-TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind,
-                                    const trf_tensor *attention, int32_t sequence)
-{
-    trf_tensor one = trf_tensor_of(NULL, 1, 0, 1, 1);
-    int32_t n = trf__attention_sequences(model, batch, kind);
-    if (!attention || !attention->data || sequence < 0 || sequence >= n ||
-        trf_tensor_count(attention) != trf_attention_count(model, batch, kind)) return one;
-    /* the maps of all sequences before this one come first */
-    one.rank = 4;
-    one.shape[0] = trf__attention_layers(&model->config, kind);
-    one.shape[1] = model->config.n_heads;
-    trf__attention_extent(&model->config, batch, kind, sequence, &one.shape[2], &one.shape[3]);
-    one.data = attention->data + trf__attention_count(&model->config, batch, kind, 0, sequence);
-    return one;
-}
-
-/* Ends a call that copies to the caller's tensors. No copy may be under way when it returns, even
-   after a failure: the caller may free the tensors then. */
-TRF__FN trf_status trf__view_end(const trf__run *run, trf_status status, trf_error *err)
-{
-    if (status == TRF_OK) return run->backend->sync(run, err);
-    (void)run->backend->sync(run, NULL);
-    return status;
-}
-
-/* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
-TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
-                                     trf_error *err)
-{
-    trf__pass *pass = &translator->pass;
-    int64_t most = 0, i;
-    trf_status status;
-    for (i = 0; i < pass->n_sentences; i++) {
-        const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
-        int64_t source = pass->encoder.n_self ? self[i].n_query : 0;
-        int64_t target = pass->decoder.n_self ? own[i].n_query : 0;
-        if (views->attention[TRF_ENCODER_SELF]) most = trf__max64(most, source * source);
-        if (views->attention[TRF_DECODER_SELF]) most = trf__max64(most, target * target);
-        if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
-    }
-    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(most, trf__bytes(pass->config->n_heads,
-                                                       sizeof(trf_real))), err));
-    views->map = (trf_real *)translator->work.memory;
-    pass->views = views;
-    status = trf__pass_forward(pass, sides, err);
-    /* the next call must not see these views, even after a failure */
-    pass->views = NULL;
-    return status == TRF_OK ? TRF_OK : trf__view_end(&pass->run, status, err);
-}
-
-// >>view-calls     attention, states and logits of every layer at once
-//
-// trf_look_inside checks all tensors before it runs the pass once. trf_decode and trf_project run a
-// part of the model on the caller's states.
-
-/* Checks a tensor for attention: one row of all weights of its kind, or for one sequence (layers,
-   heads, queries, keys). */
-TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch,
-                                             trf_attention_kind kind,
-                                             const trf_tensor *view, const char *name,
-                                             trf_error *err)
-{
-    int64_t numbers;
-    trf_tensor one;
-    if (!view) return TRF_OK;
-    if (!trf__attention_layers(&model->config, kind))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
-                         "this model has no attention of kind %d (%s)", (int)kind, name);
-    if (!view->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    numbers = trf_attention_count(model, batch, kind);
-    if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
-    one = trf_attention_at(model, batch, kind, view, 0);
-    if (view->rank == 4 && one.data && trf__attention_sequences(model, batch, kind) == 1 &&
-        memcmp(view->shape, one.shape, sizeof one.shape) == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld) or, if there is only one sequence, (layers, heads, "
-                     "queries, keys); got rank %d with first extent %lld",
-                     name, (long long)numbers, view->rank, (long long)view->shape[0]);
-}
-
-/* Checks a tensor for states: (layers + 1, rows, d_model). The first state is the embedding. */
-TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack,
-                                          const trf_tensor *view, const char *name, trf_error *err)
-{
-    int64_t layers = stack->n_sublayers / stack->per_layer;
-    if (!view) return TRF_OK;
-    if (layers == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no stack for %s", name);
-    if (!view->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (view->rank == 3 && view->shape[0] == layers + 1 && view->shape[1] == stack->rows &&
-        view->shape[2] == pass->config->d_model) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld, %lld, %d), got rank %d with first extents %lld, "
-                     "%lld and %lld", name,
-                     (long long)layers + 1, (long long)stack->rows, pass->config->d_model,
-                     view->rank, (long long)view->shape[0], (long long)view->shape[1],
-                     (long long)view->shape[2]);
-}
-
-/* Checks all tensors of a batch with known rows, and notes their data. */
-TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
-                                 const trf_views *wanted, trf__views *views, trf_error *err)
-{
-    const trf__pass *pass = &translator->pass;
-    const trf_model *model = translator->model;
-    const trf_tensor *maps[3], *states[2];
-    static const char *const map_names[3] = {"encoder_self", "decoder_self", "cross"};
-    static const char *const state_names[2] = {"encoder_states", "decoder_states"};
-    int i;
-    maps[TRF_ENCODER_SELF] = wanted->encoder_self;
-    maps[TRF_DECODER_SELF] = wanted->decoder_self;
-    maps[TRF_DECODER_CROSS] = wanted->cross;
-    states[0] = wanted->encoder_states;
-    states[1] = wanted->decoder_states;
-    TRF__ZERO(*views);
-    for (i = 0; i < 3; i++) {
-        TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i],
-                                           map_names[i], err));
-        views->attention[i] = maps[i] ? maps[i]->data : NULL;
-    }
-    for (i = 0; i < 2; i++) {
-        TRF__TRY(trf__view_states_check(pass, i ? &pass->decoder : &pass->encoder, states[i],
-                                        state_names[i], err));
-        views->states[i] = states[i] ? states[i]->data : NULL;
-    }
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
-                                   const trf_views *views, trf_error *err)
-{
-    trf__pass *pass;
-    const trf_config *c;
-    trf__views inside;
-    trf_status status;
-    int sides;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    c = pass->config;
-    trf__forget_answers(translator);
-    if (!batch || !views) return trf__fail_null(err, batch ? "views" : "batch");
-    if (views->logits && !c->head) TRF__TRY(trf__needs_target(c, err));
-    /* the decoder runs only if a view needs it */
-    sides = pass->sides & TRF__SOURCE;
-    if (views->logits || views->decoder_self || views->cross || views->decoder_states ||
-        !trf__has_source(c))
-        sides = pass->sides;
-    TRF__TRY(trf__pass_sides(pass, batch, sides, 0, err));
-    TRF__TRY(trf__views_of(translator, batch, views, &inside, err));
-    if (views->logits)
-        TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c),
-                                  err));
-    TRF__TRY(trf__view_forward(translator, &inside, sides, err));
-    status = views->logits ? trf__logits_in_work(translator, pass, err) : TRF_OK;
-    if (views->logits && status == TRF_OK)
-        pass->run.backend->fetch(&pass->run, views->logits->data,
-                                 (trf__act *)translator->work.memory,
-                                 trf_tensor_count(views->logits));
-    return trf__view_end(&pass->run, status, err);
-}
-
-/* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
-   of a memory from sources. */
-TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows,
-                                       int32_t count, int64_t total,
-                                       trf_sequences *sources, trf_error *err)
-{
-    const trf_config *c = translator->pass.config;
-    int32_t token = 0;          /* a vocabulary has 5 tokens or more */
-    int64_t i;
-    while (token == c->pad || token == c->bos || token == c->eos) token++;
-    TRF__GROW(int32_t, translator->text[0].ids, translator->text[0].capacity, total + count,
-              &translator->pass.run.hooks);
-    sources->lengths = translator->text[0].ids;
-    sources->ids = translator->text[0].ids + count;
-    sources->count = count;
-    for (i = 0; i < count; i++) translator->text[0].ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text[0].ids[count + i] = token;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
-                              const int32_t *memory_lengths,
-                              const trf_sequences *targets, trf_tensor *out, trf_error *err)
-{
-    trf__pass *pass;
-    const trf_config *c;
-    trf_batch batch;
-    trf_status status;
-    int32_t i, least, tagged;
-    int64_t rows = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    c = pass->config;
-    trf__forget_answers(translator);
-    if (!trf__has_source(c) || !trf__has_target(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "only an encoder-decoder model has a decoder with a memory");
-    if (!targets) return trf__fail_null(err, "targets");
-    if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
-    if (targets->count > 0 && !memory_lengths) return trf__fail_null(err, "memory_lengths");
-    /* an empty memory would leave cross-attention without keys; a source may have BOS and EOS */
-    least = trf__source_added(c) > 1 ? 2 : 1;
-    for (i = 0; i < targets->count; rows += memory_lengths[i++])
-        if (memory_lengths[i] < least || memory_lengths[i] > c->max_length)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
-                             "the memory of sequence %d must have %d to %d rows, got %d", i, least,
-                             c->max_length, memory_lengths[i]);
-    TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
-    TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source,
-                                 err));
-    TRF__ZERO(batch.place);
-    batch.ordinal = 0;
-    batch.target = *targets;
-    /* the ids of the sources are not read: a row has no tag */
-    tagged = pass->encoder.tagged;
-    pass->encoder.tagged = 0;
-    status = trf__pass_sides(pass, &batch, pass->sides, 0, err);
-    pass->encoder.tagged = tagged;
-    TRF__TRY(status);
-    TRF__TRY(trf__shape_check(out, "out", pass->decoder.rows, c->d_model, err));
-    /* the encoder does not run: the caller's memory takes the buffer of its embedding */
-    pass->encoder.out = pass->encoder.embedded;
-    pass->run.backend->feed(&pass->run, pass->encoder.out, memory->data, rows * c->d_model);
-    TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-    pass->run.backend->fetch(&pass->run, out->data, pass->decoder.out,
-                             pass->decoder.rows * c->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
-TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
-                               trf_tensor *logits, trf_error *err)
-{
-    trf__pass *pass;
-    const trf_config *c;
-    const trf__run *run;
-    int64_t rows, vocab;
-    size_t bytes;
-    trf__head_acts layer;
-    trf__act *x, *y;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    c = pass->config;
-    trf__forget_answers(translator);
-    if (!trf__has_target(c) && !c->head)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "this model has neither an output projection nor a head");
-    rows = states ? states->shape[0] : 0;
-    TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
-    TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
-    run = &pass->run;
-    vocab = trf__n_logits(c);
-    TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
-    if (rows == 0) return TRF_OK;
-    /* scratch memory: the states, the activations of the head's layer, then the logits */
-    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
-    TRF__TRY(trf__workspace_reserve(run, &translator->work,
-                           trf__add_size(trf__bytes(1 + c->head_layer, bytes),
-                                         trf__bytes(rows, trf__bytes(vocab, run->element))),
-                           err));
-    /* more rows than the pass has planned may be converted */
-    TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
-                                   run->backend->converted(run->format, rows, c->d_model), err));
-    x = (trf__act *)translator->work.memory;
-    y = (trf__act *)(void *)((char *)translator->work.memory +
-                             (size_t)(1 + c->head_layer) * bytes);
-    run->backend->feed(run, x, states->data, rows * c->d_model);
-    if (c->head_layer) {
-        layer = pass->head;
-        layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
-        layer.stats = NULL;
-        trf__head_layer(pass, &layer, x, rows);
-        x = layer.y;
-    }
-    trf__project_states(pass, y, x, rows);
-    run->backend->fetch(run, logits->data, y, rows * vocab);
-    return run->backend->sync(run, err);
-}
-
-TRF__FOR_SPEED
-
-// >>rank           texts in the order in which they answer a query
-
-enum { TRF__RANKED = 32 };          /* pairs of one call of trf_classify */
-
-/* The ids of the query, of a text, and of some pairs one after another. */
-typedef struct trf__ranking {
-    trf__text_ids query, text, pairs;
-    int32_t lengths[TRF__RANKED];
-} trf__ranking;
-
-/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
-   come. */
-TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
-{
-    const double *x = (const double *)a, *y = (const double *)b;
-    int nan_x = *x != *x, nan_y = *y != *y;
-    (void)context;
-    if (nan_x != nan_y) return nan_x - nan_y;
-    if (*x != *y && !nan_x) return *x > *y ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
-/* Whether the model scores pairs. *room: for the ids of both texts. */
-TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
-{
-    const trf_config *c = &model->config;
-    int32_t between;
-    if (!c->label_kind || c->n_labels != 1)
-        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
-                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
-                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
-    TRF__TRY(trf__separators(c, &between, err));
-    *room = c->max_length - between - trf__source_added(c);
-    if (*room < 0)
-        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
-                         c->max_length);
-    if (model->source) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
-}
-
-/* Appends the pair of the query and a text as pair i. */
-TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const char *text,
-                                 int32_t room, int32_t i, trf_error *err)
-{
-    const trf_config *c = &t->model->config;
-    const trf_hooks *hooks = &t->pass.run.hooks;
-    int32_t first = r->query.n, second;
-    TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    second = r->text.n;
-    trf_shorten_pair(&first, &second, room);
-    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
-              hooks);
-    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
-                      first + second + 2, &r->lengths[i], err));
-    r->pairs.n += r->lengths[i];
-    return TRF_OK;
-}
-
-/* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
-TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char *const *texts,
-                                  int32_t n, int32_t room, int32_t first, double *scores,
-                                  trf_error *err)
-{
-    trf_real outputs[TRF__RANKED];
-    trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
-    trf_sequences pairs;
-    int32_t i;
-    r->pairs.n = 0;
-    for (i = 0; i < n; i++) {
-        trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
-                                     : trf__fail_null(err, "texts");
-        if (status != TRF_OK && err) err->where = first + i;
-        TRF__TRY(status);
-    }
-    pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
-    TRF__TRY(trf_classify(t, &pairs, &out, err));
-    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
-                                   const trf_hooks *hooks, trf_error *err)
-{
-    const size_t bytes = trf__bytes(n, sizeof(const void *));
-    const void **items = (const void **)trf__alloc(hooks, bytes);
-    int32_t i;
-    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
-    for (i = 0; i < n; i++) items[i] = &scores[i];
-    trf__sort(items, (size_t)n, trf__by_score, NULL);
-    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
-    trf__free(hooks, items, bytes);
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
-                            const char *const *texts, int32_t n, double *scores, int32_t *order,
-                            trf_error *err)
-{
-    const trf_hooks *hooks;
-    trf__ranking r;
-    trf_status status;
-    int32_t room = 0, i, some;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    hooks = &translator->pass.run.hooks;
-    if (!query) return trf__fail_null(err, "query");
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!texts && n) return trf__fail_null(err, "texts");
-    if (!scores && n) return trf__fail_null(err, "scores");
-    TRF__TRY(trf__rank_check(translator->model, &room, err));
-    TRF__ZERO(r);
-    status = trf__encode_all(translator->model->source, query, &r.query, hooks, err);
-    if (status != TRF_OK && err) err->where = -1;
-    for (i = 0; i < n && status == TRF_OK; i += some) {
-        some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
-        status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
-    }
-    if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
-    TRF__FREE(hooks, r.query.ids, r.query.capacity);
-    TRF__FREE(hooks, r.text.ids, r.text.capacity);
-    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
-    return status;
-}
 
 // -----------------------------------------------------------------------------------------------
 // >>files          the safetensors container
@@ -38577,7 +38597,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
 {
     const trf_sequences *from = &s->pairs->source;
     int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
-    const int32_t unk = t->model->config.unk;
+    const int32_t unk = t->reader.model->config.unk;
     int64_t used = 0;
     trf_sequences some;
     while (i < from->count && n < TRF__ANSWERS) {
@@ -38637,7 +38657,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
     ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
     s.row = (int32_t *)trf__alloc(hooks,
-                                  trf__bytes(translator->model->config.max_length + 1,
+                                  trf__bytes(translator->reader.model->config.max_length + 1,
                                              sizeof *s.row));
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
@@ -38653,7 +38673,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     *cut = s.cut;
-    TRF__FREE(hooks, s.row, translator->model->config.max_length + 1);
+    TRF__FREE(hooks, s.row, translator->reader.model->config.max_length + 1);
     TRF__FREE(hooks, ids, most * TRF__ANSWERS);
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
     TRF__FREE(hooks, s.at[0], 2 * n);
@@ -41976,4 +41996,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 674053820
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3813553747

@@ -43,20 +43,20 @@ static trf_status label_lines(const trf_model *model, trf_error *err)
     trf_real *p = (trf_real *)malloc((size_t)n_labels * sizeof *p + 1);
     trf_tensor probabilities = trf_tensor_of(p, 2, 1, n_labels, 1);
     trf_sequences text = {ids, &n, 1};
-    trf_translator *reader = NULL;
+    trf_reader *reader = NULL;
     char label[256];
-    trf_status status = ids && p ? trf_translator_create(&reader, model, NULL, err) : TRF_E_NOMEM;
+    trf_status status = ids && p ? trf_reader_create(&reader, model, NULL, err) : TRF_E_NOMEM;
     while (!status && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\r\n")] = 0;
         status = trf_vocab_encode(trf_model_source_vocab(model), line, ids, sizeof line, &n, err);
         if (n > room) n = room;
-        if (!status) status = trf_classify(reader, &text, &probabilities, err);
+        if (!status) status = trf_reader_classify(reader, &text, &probabilities, err);
         if (status) break;
         for (i = best = 0; i < n_labels; i++) if (p[i] > p[best]) best = i;
         status = trf_model_label(model, best, label, sizeof label, NULL, err);
         printf("%s\t%.3f\t%s\n", label, (double)p[best], line);
     }
-    trf_translator_destroy(reader);
+    trf_reader_destroy(reader);
     free(ids); free(p);
     return status;
 }

@@ -11,13 +11,13 @@
 
 static trf_error err;
 /* The vector of a text, of length 1, pooled as the model file says. */
-static int embed(trf_translator *encoder, const trf_model *model, const char *text, trf_real *vector)
+static int embed(trf_reader *encoder, const trf_model *model, const char *text, trf_real *vector)
 {
     int32_t ids[512], n;
     trf_sequences sentence = {ids, &n, 1};
     trf_tensor out = trf_tensor_of(vector, 2, 1, trf_model_config(model)->d_model, 1);
     return trf_vocab_encode(trf_model_source_vocab(model), text, ids, 512, &n, &err) ||
-           trf_embed(encoder, &sentence, trf_model_pooling(model), 1, &out, &err);
+           trf_reader_embed(encoder, &sentence, TRF_POOL_MODEL, 1, &out, &err);
 }
 
 int main(int argc, char **argv)
@@ -25,12 +25,12 @@ int main(int argc, char **argv)
     static trf_real query[65536], vector[65536];
     static char line[65536];
     trf_model *model = NULL;
-    trf_translator *encoder = NULL;
+    trf_reader *encoder = NULL;
     FILE *file = argc == 4 ? fopen(argv[3], "r") : NULL;
     int32_t i, number = 0;
     if (!file) { fputs("usage: embed_text MODEL TEXT FILE\n", stderr); return 1; }
     if (trf_model_load(&model, argv[1], NULL, &err) ||
-        trf_translator_create(&encoder, model, NULL, &err) || embed(encoder, model, argv[2], query))
+        trf_reader_create(&encoder, model, NULL, &err) || embed(encoder, model, argv[2], query))
         goto failed;
     for (number = 1; fgets(line, sizeof line, file); number++) {
         double cosine = 0;
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     }
 failed:
     if (err.status) fprintf(stderr, "line %d: %s\n", (int)number, err.message);
-    trf_translator_destroy(encoder); trf_model_destroy(model);
+    trf_reader_destroy(encoder); trf_model_destroy(model);
     fclose(file);
     return err.status != TRF_OK;
 }

@@ -60,30 +60,26 @@ static trf_status fill_gaps(const trf_dataset *data, const trf_model *model, cha
     const trf_vocab *vocab = trf_model_source_vocab(model);
     int32_t ids[MOST_IDS], n, *word = (int32_t *)malloc((size_t)n_words * sizeof *word), k;
     trf_batch gap = {{ids, &n, 1}, {NULL, NULL, 0}, 0, {0, 0, 0}};
-    trf_real *numbers = (trf_real *)malloc(sizeof *numbers * (MOST_IDS + 1) *
-                                           (size_t)c->source_vocab);
-    trf_translator *reader = NULL;
+    trf_reader *reader = NULL;
     const trf_batch *held_out = trf_dataset_held_out(data);     /* NULL: too few sentences */
     const int32_t *from = held_out ? held_out->source.ids : NULL, *lengths;
     char shown[4096];
     int tests = 0, i, best, is = 0, at;
-    trf_status status =
-        word && numbers ? trf_translator_create(&reader, model, NULL, err) : TRF_E_NOMEM;
+    trf_status status = word ? trf_reader_create(&reader, model, NULL, err) : TRF_E_NOMEM;
     for (i = 0; word && i < n_words; i++) {
         word[i] = trf_vocab_id(vocab, words[i]);
         if (word[i] < 0) { printf("no sentence has '%s'\n", words[i]); from = NULL; }
     }
     lengths = from ? held_out->source.lengths : NULL;
     for (k = 0; from && !status && k < held_out->source.count; from += lengths[k++]) {
-        trf_tensor logits;
+        trf_reading seen;
         const trf_real *z;
         n = lengths[k];
         if (n > MOST_IDS || (at = find_word(from, n, word, n_words, &is)) < 0) continue;
         memcpy(ids, from, (size_t)n * sizeof *ids);
         ids[at] = c->pad;
-        logits = trf_tensor_of(numbers, 2, n + c->source_bos + c->source_eos, c->source_vocab, 1);
-        if ((status = trf_logits(reader, &gap, &logits, err))) break;
-        z = numbers + (int64_t)(at + c->source_bos) * c->source_vocab;
+        if ((status = trf_reader_read(reader, &gap, TRF_READ_LOGITS, NULL, &seen, err))) break;
+        z = seen.logits.data + (int64_t)(at + c->source_bos) * c->source_vocab;
         for (i = best = 0; i < n_words; i++) if (z[word[i]] > z[word[best]]) best = i;
         *right += best == is;
         ids[at] = c->unk;                   /* unk is written */
@@ -91,8 +87,8 @@ static trf_status fill_gaps(const trf_dataset *data, const trf_model *model, cha
             printf("  %s: %s%s\n", shown, words[best], best == is ? "" : ", not right");
     }
     printf("%d of %d right\n", *right, tests);
-    trf_translator_destroy(reader);
-    free(word); free(numbers);
+    trf_reader_destroy(reader);
+    free(word);
     return status;
 }
 

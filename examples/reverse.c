@@ -40,23 +40,24 @@ static int show(void *user, const trf_learn_progress *p)
 static trf_status draw(trf_translator *translator, const trf_model *model, trf_error *err)
 {
     static const char word[] = "hcpjastl", back[] = "ltsajpch", shades[] = " .:-=+*#%@";
-    static trf_real weights[1 << 16];
     int32_t source[LONGEST], target[LONGEST], n = LONGEST, i, j, best = 0, heads;
     trf_batch batch = {{source, &n, 1}, {target, &n, 1}, 0, {0, 0, 0}};
     double most = -1;
     int64_t keys, size, head;
+    const trf_real *weights;
     trf_tensor cross;
-    trf_views views = {NULL, NULL, NULL, NULL, NULL, NULL};
+    trf_reading seen;
     if (trf_vocab_encode(trf_model_source_vocab(model), word, source, n, &n, err) ||
         trf_vocab_encode(trf_model_target_vocab(model), back, target, n, &n, err))
         return (trf_status)err->status;
-    keys = trf_source_rows(model, &batch.source);               /* the letters, and EOS */
-    size = keys * trf_target_rows(model, &batch.target);        /* of one head */
-    cross = trf_tensor_of(weights, 1, trf_attention_count(model, &batch, TRF_DECODER_CROSS), 1, 1);
-    views.cross = &cross;
-    if (trf_look_inside(translator, &batch, &views, err)) return (trf_status)err->status;
-    heads = trf_model_config(model)->n_heads;
-    for (head = 0; head * size < cross.shape[0]; head++) {      /* of all layers */
+    if (trf_reader_read(trf_translator_reader(translator), &batch, TRF_READ_CROSS, NULL, &seen, err))
+        return (trf_status)err->status;
+    cross = seen.attention[TRF_DECODER_CROSS][0];       /* (layers, heads, queries, keys) */
+    weights = cross.data;
+    heads = (int32_t)cross.shape[1];
+    keys = cross.shape[3];                              /* the letters, and EOS */
+    size = cross.shape[2] * keys;
+    for (head = 0; head < cross.shape[0] * heads; head++) {
         double share = 0;
         for (i = 0; i < n; i++) share += (double)weights[head * size + i * keys + n - 1 - i] / n;
         if (share > most) { most = share; best = (int32_t)head; }

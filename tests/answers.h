@@ -132,7 +132,7 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
     trf_sampler *sampler = NULL;
     double scores[SENTENCES];
     uint64_t hash = HASH_START;
-    int64_t rows = trf_source_rows(model, &batch.source);
+    int64_t rows = kit_source_rows(model, &batch.source);
     trf_real *y = (trf_real *)calloc(MOST, sizeof *y);
     trf_tensor out = trf_tensor_of(y, 2, rows, c->d_model, 1);
     int32_t i;
@@ -144,22 +144,22 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
     sampling.max_tokens = 10;
     OK(trf_translator_create(&t, model, &search, &err));
     if (c->kind != TRF_DECODER_ONLY) {
-        OK(trf_encode(t, &batch.source, &out, &err));
+        OK(kit_encode(t, &batch.source, &out, &err));
         hash = hash_bytes(hash, y, (size_t)(rows * c->d_model) * sizeof *y);
     }
     if (c->head == TRF_HEAD_MEAN) {
         out = trf_tensor_of(y, 2, SENTENCES, LABELS, 1);
-        OK(trf_classify(t, &batch.source, &out, &err));
+        OK(trf_reader_classify(trf_translator_reader(t), &batch.source, &out, &err));
     } else if (c->head == TRF_HEAD_MASKED || c->kind != TRF_ENCODER_ONLY) {
         if (c->kind == TRF_DECODER_ONLY) batch.source.count = 0;
-        out = trf_tensor_of(y, 2, c->head ? rows : trf_target_rows(model, &batch.target), VOCAB, 1);
-        OK(trf_logits(t, &batch, &out, &err));
+        out = trf_tensor_of(y, 2, c->head ? rows : kit_target_rows(model, &batch.target), VOCAB, 1);
+        OK(kit_logits(t, &batch, &out, &err));
     }
     hash = hash_bytes(hash, y, (size_t)trf_tensor_count(&out) * sizeof *y);
     if (c->sequence_labels) {
         trf_real of_sequences[SENTENCES * 3];
         trf_tensor labels = trf_tensor_of(of_sequences, 2, SENTENCES, c->sequence_labels, 1);
-        OK(trf_classify(t, &batch.source, &labels, &err));
+        OK(trf_reader_classify(trf_translator_reader(t), &batch.source, &labels, &err));
         hash = hash_bytes(hash, of_sequences, sizeof of_sequences);
     }
     for (i = 0; values && i < (int32_t)trf_tensor_count(&out); i++) values[i] = y[i];
@@ -167,7 +167,7 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
     if (c->kind != TRF_ENCODER_ONLY) {
         OK(trf_translate(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source, NULL, &err));
         hash = hash_answers(hash, t, SENTENCES);
-        OK(trf_score(t, &batch, scores, &err));
+        OK(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, &err));
         hash = hash_bytes(hash, scores, sizeof scores);
         OK(trf_sampler_create(&sampler, model, &sampling, &err));
         OK(trf_sampler_begin(sampler, &batch, &err));

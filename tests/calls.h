@@ -43,7 +43,8 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
 {
     trf_load_options o = kit_from_memory(bytes, n, options);
     return trf_file_open(file, NULL, &o, err);
-}/* Numbers of texts. */
+}
+/* Numbers of texts. */
 static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
 {
     int32_t n = 0;
@@ -85,6 +86,112 @@ static KIT_UNUSED trf_status kit_translate_with(trf_translator *t, const trf_seq
     o.required = required;
     o.each = each;
     return trf_translate(t, sources, &o, err);
+}
+
+static KIT_UNUSED int32_t kit_count(const trf_translator *t, int32_t sentence)
+{
+    int32_t n = 0;
+    while (trf_hypothesis_at(t, sentence, n)) n++;
+    return n;
+}
+
+/* Rows of sequences: their ids, and what the model adds. */
+static KIT_UNUSED int64_t kit_rows(const trf_sequences *x, int32_t added)
+{
+    int64_t rows = 0;
+    int32_t i;
+    for (i = 0; i < x->count; i++) rows += (int64_t)x->lengths[i] + added;
+    return rows;
+}
+static KIT_UNUSED int64_t kit_source_rows(const trf_model *model, const trf_sequences *x)
+{
+    const trf_config *c = trf_model_config(model);
+    return kit_rows(x, c->source_bos + c->source_eos);
+}
+static KIT_UNUSED int64_t kit_target_rows(const trf_model *model, const trf_sequences *x)
+{
+    return kit_rows(x, trf_model_config(model)->target_eos);
+}
+
+/* One tensor of a forward pass, copied to the caller's, whose shape must be its own. */
+static KIT_UNUSED trf_status kit_read(trf_translator *t, const trf_batch *batch, int32_t what,
+                                      const trf_read_from *from, trf_tensor *out, trf_error *err)
+{
+    trf_reading seen;
+    const trf_tensor *x = what == TRF_READ_ENCODED ? &seen.encoded
+                        : what == TRF_READ_DECODED ? &seen.decoded : &seen.logits;
+    trf_status status = trf_reader_read(trf_translator_reader(t), batch, what, from, &seen, err);
+    if (status != TRF_OK) return status;
+    if (x->rank != out->rank || memcmp(x->shape, out->shape, sizeof x->shape)) return TRF_E_SHAPE;
+    if (trf_tensor_count(x) > 0) memcpy(out->data, x->data, (size_t)trf_tensor_count(x) * sizeof *x->data);
+    return TRF_OK;
+}
+static KIT_UNUSED trf_status kit_encode(trf_translator *t, const trf_sequences *sources, trf_tensor *out,
+                                        trf_error *err)
+{
+    trf_batch batch;
+    memset(&batch, 0, sizeof batch);
+    if (sources) batch.source = *sources;
+    return kit_read(t, sources ? &batch : NULL, TRF_READ_ENCODED, NULL, out, err);
+}
+static KIT_UNUSED trf_status kit_logits(trf_translator *t, const trf_batch *batch, trf_tensor *out, trf_error *err)
+{
+    return kit_read(t, batch, TRF_READ_LOGITS, NULL, out, err);
+}
+static KIT_UNUSED trf_status kit_decode(trf_translator *t, const trf_tensor *memory, const int32_t *lengths,
+                                        const trf_sequences *targets, trf_tensor *out, trf_error *err)
+{
+    trf_batch batch;
+    trf_read_from from;
+    memset(&batch, 0, sizeof batch);
+    memset(&from, 0, sizeof from);
+    if (targets) batch.target = *targets;
+    from.memory = memory;
+    from.memory_lengths = lengths;
+    return kit_read(t, targets ? &batch : NULL, TRF_READ_DECODED, &from, out, err);
+}
+static KIT_UNUSED trf_status kit_project(trf_translator *t, const trf_tensor *states, trf_tensor *out, trf_error *err)
+{
+    trf_read_from from;
+    memset(&from, 0, sizeof from);
+    from.states = states;
+    return kit_read(t, NULL, TRF_READ_LOGITS, &from, out, err);
+}
+
+/* Several models. */
+static KIT_UNUSED trf_ensemble kit_ensemble(const trf_model *const *models, const double *weights, int32_t n,
+                                            trf_ensemble_rule rule)
+{
+    trf_ensemble e;
+    e.models = models;
+    e.weights = weights;
+    e.n = n;
+    e.rule = rule;
+    return e;
+}
+static KIT_UNUSED trf_status kit_translator_ensemble(trf_translator **t, const trf_model *const *models,
+                                                     const double *weights, int32_t n, const trf_search *search,
+                                                     trf_error *err)
+{
+    trf_search s = search ? *search : trf_search_defaults();
+    s.ensemble = kit_ensemble(models, weights, n, s.ensemble.rule);
+    return trf_translator_create(t, NULL, &s, err);
+}
+static KIT_UNUSED trf_status kit_sampler_ensemble(trf_sampler **g, const trf_model *const *models,
+                                                  const double *weights, int32_t n, const trf_sampling *sampling,
+                                                  trf_error *err)
+{
+    trf_sampling s = sampling ? *sampling : trf_sampling_defaults();
+    s.ensemble = kit_ensemble(models, weights, n, s.ensemble.rule);
+    return trf_sampler_create(g, NULL, &s, err);
+}
+static KIT_UNUSED trf_status kit_score_each(trf_translator *t, const trf_sequences *sources,
+                                            const trf_sequences *targets, double *out, trf_error *err)
+{
+    trf_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.target = *targets;
+    return trf_reader_score(trf_translator_reader(t), &batch, sources, out, err);
 }
 
 #if !defined(TRF_NO_TRAIN)

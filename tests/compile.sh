@@ -705,14 +705,16 @@ cat >before.c <<'END'
 #include "transformer.h"
 #include <stdio.h>
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, const char *path, trf_error *e);
+               trf_tensor *x, trf_batch *b, double *p, const char *path, trf_error *e);
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, const char *path, trf_error *e)
+               trf_tensor *x, trf_batch *b, double *p, const char *path, trf_error *e)
 {
     trf_data_lines lines = trf_dataset_lines(d);
     printf("a, (text) %d %s %d", (int)lines.n, trf_dataset_labels(d), (int)trf_dataset_stream(d));
     if (trf_model_save(m, path ? path : "a, b", e) || trf_checkpoint_save(t, NULL, /* a, comment */ path, e)) return 1;
     if (trf_vocab_load_sentencepiece(v, path, NULL, e) || trf_vocab_from_wordpiece(v, path, 3, NULL, e)) return 2;
+    if (trf_score(r, b, p, e) || trf_embed(r, s, TRF_POOL_MEAN, 1, x, e)) return 3;
+    if (trf_rank(r, path, &path, 1, p, NULL, e)) return 4;
     return trf_translate_batch(r, s, e) || trf_tag(r, s, x,
                                                    e);
 }

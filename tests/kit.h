@@ -227,7 +227,7 @@ static KIT_UNUSED uint64_t hash_answers(uint64_t hash, const trf_translator *t, 
 {
     int32_t i, k;
     for (i = 0; i < sentences; i++)
-        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+        for (k = 0; k < kit_count(t, i); k++) {
             const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
             hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
             hash = hash_bytes(hash, &h->n, sizeof h->n);
@@ -442,20 +442,13 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
 static KIT_UNUSED trf_status kit_attention_weights(trf_translator *t, const trf_batch *batch, trf_attention_kind kind,
                                                    int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
 {
-    int64_t n = trf_attention_count(t->model, batch, kind), size = trf_tensor_count(out);
-    trf_real *numbers = (trf_real *)malloc((size_t)(n + 1) * sizeof *numbers);
-    trf_tensor all = trf_tensor_of(numbers, 1, n, 1, 1), one;
-    trf_views views;
-    trf_status status;
-    memset(&views, 0, sizeof views);
-    *(kind == TRF_ENCODER_SELF ? &views.encoder_self
-      : kind == TRF_DECODER_SELF ? &views.decoder_self : &views.cross) = &all;
-    status = trf_look_inside(t, batch, &views, err);
-    if (status == TRF_OK) {
-        one = trf_attention_at(t->model, batch, kind, &all, 0);
-        memcpy(out->data, one.data + (layer * one.shape[1] + head) * size, (size_t)size * sizeof *numbers);
-    }
-    free(numbers);
+    static const int32_t what[3] = {TRF_READ_ENCODER_SELF, TRF_READ_DECODER_SELF, TRF_READ_CROSS};
+    int64_t size = trf_tensor_count(out);
+    trf_reading seen;
+    trf_status status = trf_reader_read(trf_translator_reader(t), batch, what[kind], NULL, &seen, err);
+    if (status == TRF_OK)
+        memcpy(out->data, seen.attention[kind]->data + (layer * seen.attention[kind]->shape[1] + head) * size,
+               (size_t)size * sizeof *out->data);
     return status;
 }
 #endif

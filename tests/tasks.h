@@ -177,7 +177,7 @@ static void log_probabilities(trf_translator *t, const int32_t *source, int32_t 
     trf_tensor view = trf_tensor_of(logits, 2, n_target + 1, vocab, 1);
     int32_t r, w;
     assert_true((n_target + 1) * vocab <= 64 * VOCAB);
-    OK(trf_logits(t, &batch, &view, &err));
+    OK(kit_logits(t, &batch, &view, &err));
     for (r = 0; r <= n_target; r++) {
         double most = -HUGE_VAL, sum = 0;
         for (w = 0; w < vocab; w++)
@@ -218,12 +218,12 @@ static void check_hypotheses(trf_translator *translator, const trf_search *searc
                              const trf_sequences *sources)
 {
     int32_t i, k, j, at = 0;
-    trf_translator *look = translator_of(translator->model, NULL);
+    trf_translator *look = translator_of(translator->reader.model, NULL);
     double p[64 * VOCAB];
     for (i = 0; i < sources->count; at += sources->lengths[i], i++) {
-        assert_in_range(trf_hypothesis_count(translator, i), 1, search->n_best);
-        assert_null(trf_hypothesis_at(translator, i, trf_hypothesis_count(translator, i)));
-        for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
+        assert_in_range(kit_count(translator, i), 1, search->n_best);
+        assert_null(trf_hypothesis_at(translator, i, kit_count(translator, i)));
+        for (k = 0; k < kit_count(translator, i); k++) {
             const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
             double sum = 0, length = h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0);
             log_probabilities(look, sources->ids + at, sources->lengths[i], h->ids, h->n, VOCAB, p);

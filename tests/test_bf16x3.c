@@ -263,7 +263,7 @@ static uint64_t translated(const trf_model *model, int32_t threads, trf_real *st
     const trf_config *config = trf_model_config(model);
     trf_batch batch = kit_fill(&data, MANY, 1, 9, VOCAB, 5);
     trf_search search = trf_search_defaults();
-    trf_tensor out = trf_tensor_of(states, 2, trf_source_rows(model, &batch.source), config->d_model,
+    trf_tensor out = trf_tensor_of(states, 2, kit_source_rows(model, &batch.source), config->d_model,
                                    1);
     trf_translator *t = NULL;
     kit_memory memory;
@@ -281,7 +281,7 @@ static uint64_t translated(const trf_model *model, int32_t threads, trf_real *st
     told = (double)trf_translator_memory(config, &search, MANY, 11, NULL);
     assert_true(told >= (double)memory.peak && told <= 1.25 * (double)memory.peak);
     hash = hash_answers(HASH_START, t, MANY);
-    OK(trf_encode(t, &batch.source, &out, &err));
+    OK(kit_encode(t, &batch.source, &out, &err));
     trf_translator_destroy(t);
     assert_int_equal(memory.live, 0);
     return hash_bytes(hash, states, (size_t)trf_tensor_count(&out) * sizeof *states);
@@ -337,12 +337,12 @@ static void the_same_for_threads(void **state)
     OK(trf_model_create(&model, &config, &err));
     for (by = 0; by < 3; by++) {
         trf_search search = trf_search_defaults();
-        trf_tensor out = trf_tensor_of(y[by], 2, trf_source_rows(model, &sources), 64, 1);
+        trf_tensor out = trf_tensor_of(y[by], 2, kit_source_rows(model, &sources), 64, 1);
         trf_translator *t = NULL;
         search.threads = 1 + 2 * by;
         assert_int_equal(trf_tensor_count(&out), STATES);
         OK(trf_translator_create(&t, model, &search, &err));
-        OK(trf_encode(t, &sources, &out, &err));
+        OK(kit_encode(t, &sources, &out, &err));
         trf_translator_destroy(t);
         assert_memory_equal(y[by], y[0], sizeof y[0]);
     }

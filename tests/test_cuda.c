@@ -387,9 +387,9 @@ static void test_precision(void **state)
         assert_string_equal(err.what, "weights");
         search.weights = TRF_WEIGHTS_FULL;
         OK(trf_translator_create(&translator, model, &search, &err));
-        OK(trf_logits(translator, &batch, &out, &err));
+        OK(kit_logits(translator, &batch, &out, &err));
         OK(trf_translate(translator, &batch.source, NULL, &err));
-        assert_true(trf_hypothesis_count(translator, 0) > 0);
+        assert_true(kit_count(translator, 0) > 0);
         trf_translator_destroy(translator);
         trf_model_destroy(model);
     }
@@ -430,8 +430,8 @@ static void test_answers_equal_the_cpu(void **state)
                 OK(trf_translate(on[device], &batch.source, NULL, &err));
             }
             for (s = 0; s < batch.source.count; s++) {
-                assert_int_equal(trf_hypothesis_count(on[0], s), trf_hypothesis_count(on[1], s));
-                for (n = 0; n < trf_hypothesis_count(on[0], s); n++) {
+                assert_int_equal(kit_count(on[0], s), kit_count(on[1], s));
+                for (n = 0; n < kit_count(on[0], s); n++) {
                     const trf_hypothesis *a = trf_hypothesis_at(on[0], s, n),
                                          *b = trf_hypothesis_at(on[1], s, n);
                     assert_int_equal(a->n, b->n);

@@ -1,6 +1,6 @@
 /* build: shared separate:shared long:shared plain:shared */
 /* What a caller of translating may rely on, whatever is searched: limits, prefixes, batches and
-   rounds; loops over trf_logits and exhaustive search are the oracles. C99 and C++11. */
+   rounds; loops over logits and exhaustive search are the oracles. C99 and C++11. */
 #include "tasks.h"
 
 /* A look inside that is cancelled, wherever it is, leaves what it would have written as it was. */
@@ -29,9 +29,9 @@ static void cancelled_looks(void **state)
             for (i = 0; i < MANY; i++) numbers[i] = -77;
             g.asked = 0;
             g.quit_at = at;
-            if (look == 0) status = trf_score(t, &batch, scores, &err);
-            else if (look == 1) status = trf_encode(t, &batch.source, &hidden, &err);
-            else if (look == 2) status = trf_logits(t, &batch, &logits, &err);
+            if (look == 0) status = trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, &err);
+            else if (look == 1) status = kit_encode(t, &batch.source, &hidden, &err);
+            else if (look == 2) status = kit_logits(t, &batch, &logits, &err);
             else
                 status = kit_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1,
                                                &weights, &err);
@@ -106,24 +106,28 @@ static void rounds_that_fit(void **state)
     free(ids);
 }
 
-/* Rows are counted, not added up in 32 bits; what no call takes has none. */
-static void counting_rows(void **state)
+/* Lengths that no call takes: each is refused before anything is counted or allocated. */
+static void lengths_that_cannot_be(void **state)
 {
-    int32_t ids[1] = {5}, lengths[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
-    trf_sequences x = {ids, lengths, 3};
+    static const int32_t odd[] = {INT32_MAX, -1, INT32_MIN};
+    trf_translator *t = translator_of(learnt, NULL);
+    int32_t ids[1] = {5}, lengths[3] = {1, 1, 1}, i, what;
+    trf_reading seen;
+    trf_batch batch;
     (void)state;
-    assert_true(trf_source_rows(learnt, &x) == 3 * ((int64_t)INT32_MAX + 1));
-    assert_true(trf_target_rows(learnt, &x) == 3 * ((int64_t)INT32_MAX + 1));
-    lengths[1] = -1;
-    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
-    lengths[1] = INT32_MIN;
-    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
-    x.count = INT32_MIN;
-    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
-    x.count = 1;
-    x.lengths = NULL;
-    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
-    assert_true(trf_source_rows(NULL, &x) == 0 && trf_target_rows(learnt, NULL) == 0);
+    memset(&batch, 0, sizeof batch);
+    for (what = 1; what < 256; what *= 2)
+        for (i = 0; i < 5; i++) {
+            batch.source = batch.target = sequences_of(ids, lengths, i == 3 ? INT32_MIN : 3);
+            lengths[1] = odd[i < 3 ? i : 0];
+            if (i == 4) batch.source.lengths = batch.target.lengths = NULL;
+            memset(&seen, 0x5A, sizeof seen);
+            assert_true(trf_reader_read(trf_translator_reader(t), &batch, what, NULL, &seen, NULL) ==
+                        (i == 0 ? TRF_E_LIMIT : TRF_E_INVALID_ARG));
+            assert_null(seen.logits.data);
+            assert_int_equal(seen.count, 0);
+        }
+    trf_translator_destroy(t);
 }
 
 static void forced_prefix(void **state)
@@ -141,7 +145,7 @@ static void forced_prefix(void **state)
     memcpy(sources, question, sizeof question);
     memcpy(sources + 5, question, sizeof question);
     OK(kit_translate_with(translator, &x, &forced, NULL, 0, &err));
-    for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
+    for (k = 0; k < kit_count(translator, 0); k++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
         double sum = 0;
         assert_true(h->n >= 3);
@@ -174,7 +178,7 @@ static void forced_prefix(void **state)
             t = translator_of(learnt, &search);
             OK(kit_translate_with(t, &all, &each, NULL, 0, &err));
             for (at = i = 0; i < 5; at += lengths_of[i++])
-                for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+                for (k = 0; k < kit_count(t, i); k++) {
                     const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
                     assert_true(h->n >= lengths_of[i]);
                     assert_memory_equal(h->ids, many + at, (size_t)lengths_of[i] * sizeof *many);
@@ -188,7 +192,7 @@ static void forced_prefix(void **state)
     prefix[1] = 2;
     FAILS(TRF_E_INVALID_ARG, kit_translate_with(translator, &x, &forced, NULL, 0, &err));
     assert_int_equal(err.where, 1);
-    assert_int_equal(trf_hypothesis_count(translator, 0), 0);
+    assert_int_equal(kit_count(translator, 0), 0);
     trf_translator_destroy(translator);
     trf_translator_destroy(look);
 }
@@ -210,7 +214,7 @@ static void length_limits(void **state)
             search.max_length_b = most;
             translator = translator_of(learnt, &search);
             OK(trf_translate(translator, &x, NULL, &err));
-            for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
+            for (k = 0; k < kit_count(translator, 0); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
                 assert_in_range(h->n, least, most);
                 if (h->ended == TRF_ENDED_MAX_LENGTH) assert_int_equal(h->n, most);
@@ -383,9 +387,9 @@ static void cache_is_recomputation(void **state)
             two.ids = joined;
         }
         OK(trf_translate(t, &two, NULL, &err));
-        assert_true(trf_hypothesis_count(t, 0) > 0 && trf_hypothesis_count(t, 1) > 0);
+        assert_true(kit_count(t, 0) > 0 && kit_count(t, 1) > 0);
         for (i = 0; i < 2; at += two.lengths[i], i++)
-            for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+            for (k = 0; k < kit_count(t, i); k++) {
                 trf_translator *look = translator_of(model, NULL);
                 const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
                 double lp[64 * VOCAB], sum = 0;
@@ -499,7 +503,7 @@ static void wide_beam_is_exhaustive(void **state)
         assert_int_equal(count, 1 + 4 + 16 + 64);
         translator = translator_of(model, &search);
         OK(trf_translate(translator, &x, NULL, &err));
-        assert_int_equal(trf_hypothesis_count(translator, 0), BEST);
+        assert_int_equal(kit_count(translator, 0), BEST);
         for (k = 0; k < BEST; k++) {
             const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
             assert_true(fabs(h->score - all[k].score) < close_enough() * 10);
@@ -539,7 +543,7 @@ static void beam_wider_than_vocabulary(void **state)
     translator = translator_of(learnt, &search);
     OK(trf_translate(translator, &x, NULL, &err));
     check_hypotheses(translator, &search, &x);
-    assert_int_equal(trf_hypothesis_count(translator, 0),
+    assert_int_equal(kit_count(translator, 0),
                      1 + SYMBOLS + 1); /* "", eight symbols, unk */
     trf_translator_destroy(translator);
 }
@@ -558,8 +562,8 @@ static void alone_as_in_a_batch(void **state)
     for (i = 0; i < x->count; at += x->lengths[i], i++) {
         trf_sequences one = sequences_of(x->ids + at, x->lengths + i, 1);
         OK(trf_translate(single, &one, NULL, &err));
-        assert_int_equal(trf_hypothesis_count(single, 0), trf_hypothesis_count(many, i));
-        for (k = 0; k < trf_hypothesis_count(single, 0); k++) {
+        assert_int_equal(kit_count(single, 0), kit_count(many, i));
+        for (k = 0; k < kit_count(single, 0); k++) {
             const trf_hypothesis *a = trf_hypothesis_at(single, 0, k),
                                  *b = trf_hypothesis_at(many, i, k);
 #if defined(TRF_NO_CBLAS)
@@ -629,10 +633,10 @@ static void finished_sentences_leave(void **state)
     (void)state;
     if (KIT_ASKS_ONCE) skip(); /* a GPU that plays ops again does not call them */
     OK(trf_translate(translator, &x, NULL, &err)); /* memory, and with it the ops, is settled now */
-    true_ops = translator->pass.run.backend;
+    true_ops = translator->reader.pass.run.backend;
     spy = *true_ops;
     spy.top = spy_top;
-    translator->pass.run.backend = &spy;
+    translator->reader.pass.run.backend = &spy;
     n_steps = 0;
     OK(trf_translate(translator, &x, NULL, &err));
     for (i = 0; i < 2; i++) {
@@ -671,9 +675,9 @@ static void edges(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_translate(translator, &x, NULL, &err));
     x.count = 0;
     OK(trf_translate(translator, &x, NULL, &err));
-    assert_int_equal(trf_hypothesis_count(translator, 0), 0);
+    assert_int_equal(kit_count(translator, 0), 0);
     OK(kit_translate(translator, NULL, 0, answer, 64, &n, &err)); /* an empty source is legal */
-    assert_int_equal(trf_hypothesis_count(translator, 0), 1);
+    assert_int_equal(kit_count(translator, 0), 1);
     search.n_best = 3;
     FAILS(TRF_E_INVALID_ARG, trf_translator_create(&none, learnt, &search, &err));
     assert_string_equal(err.what, "n_best");
@@ -692,7 +696,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cancelled_looks),
         cmocka_unit_test(rounds_that_fit),
-        cmocka_unit_test(counting_rows),
+        cmocka_unit_test(lengths_that_cannot_be),
         cmocka_unit_test(forced_prefix),
         cmocka_unit_test(length_limits),
         cmocka_unit_test(limits_of_the_training),

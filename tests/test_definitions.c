@@ -424,12 +424,12 @@ static int64_t logits_of(const trf_model *model, const trf_batch *batch, trf_rea
 {
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
-    int64_t rows = trf_target_rows(model, &batch->target);
+    int64_t rows = kit_target_rows(model, &batch->target);
     trf_tensor tensor = trf_tensor_of(out, 2, rows, trf_model_config(model)->target_vocab, 1);
     trf_error err;
     search.threads = 1;
     if (trf_translator_create(&translator, model, &search, &err)) fail_msg("%s", err.message);
-    if (trf_logits(translator, batch, &tensor, &err)) fail_msg("%s", err.message);
+    if (kit_logits(translator, batch, &tensor, &err)) fail_msg("%s", err.message);
     trf_translator_destroy(translator);
     return rows;
 }
@@ -1053,8 +1053,8 @@ static void test_targets_end_with_eos(void **state)
     c.source_eos = 0;
     trf_model_destroy(model);
     model = new_model(&c);
-    assert_int_equal(trf_source_rows(model, &batch.source), 14);
-    assert_int_equal(trf_target_rows(model, &batch.target), 18);
+    assert_int_equal(kit_source_rows(model, &batch.source), 14);
+    assert_int_equal(kit_target_rows(model, &batch.target), 18);
     trf_model_destroy(model);
 }
 

@@ -136,7 +136,7 @@ static void said(const company *a, int rule, const trf_sequences *sources, const
         if (sources) batch.source = sources[k];
         batch.target = some(ids, &n, 1);
         assert_int_equal(c->target_eos, 1);
-        OK(trf_logits(a->alone[k], &batch, &logits, &err));
+        OK(kit_logits(a->alone[k], &batch, &logits, &err));
         for (w = 0; w < VOCAB; w++) all += exp(own[w] = (double)rows[n * VOCAB + w]);
         for (w = 0; w < VOCAB; w++)
             l[w] += weight * (rule == TRF_ENSEMBLE_ARITHMETIC ? exp(own[w]) / all : own[w] - log(all));
@@ -180,7 +180,7 @@ static int32_t plain_search(const company *a, const trf_search *s, const trf_seq
     trf_search running = *s;
     int bos = trf_model_config(a->list[0])->decoder_start != TRF_START_BOS;     /* may be chosen */
     trf__beam beam;
-    if (s->ensemble_rule == TRF_ENSEMBLE_GEOMETRIC) running.renormalize_logits = 0;
+    if (s->ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) running.renormalize_logits = 0;
     assert_true(trf__beam_layout(&beam, &running, NULL, MAX_IDS, NULL) <= sizeof room);
     trf__beam_layout(&beam, &running, NULL, MAX_IDS, room);
     trf__beam_sentence(&beam, limit, prefix, n_prefix, EOS, VOCAB - 2 + bos);
@@ -197,7 +197,7 @@ static int32_t plain_search(const company *a, const trf_search *s, const trf_seq
                 history[t - 1] = beam.token[node];
                 at = beam.parent[node];
             }
-            said(a, (int)s->ensemble_rule, sources, history, beam.n, l);
+            said(a, (int)s->ensemble.rule, sources, history, beam.n, l);
             best_of(l, bos, wanted.forced, wanted.count, p + row * wanted.count, ids + row * wanted.count,
                     &rest[row]);
         }
@@ -250,7 +250,7 @@ static trf_search search_of(int32_t beam, trf_search_rule rule, trf_ensemble_rul
     s.beam = beam;
     s.n_best = beam < ANSWERS ? beam : ANSWERS;
     trf_search_set_rule(&s, rule);
-    s.ensemble_rule = ensemble_rule;
+    s.ensemble.rule = ensemble_rule;
     s.max_length_a = 1;
     s.max_length_b = 4;
     return s;
@@ -279,11 +279,11 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
         trf_translator *t = NULL;
         s.max_sentences = sentences[run];
         s.threads = run == 1 ? 3 : 1;
-        OK(trf_translator_create_ensemble(&t, a->list, a->weights, a->n, &s, &err));
+        OK(kit_translator_ensemble(&t, a->list, a->weights, a->n, &s, &err));
         if (prefixed) OK(kit_translate_with(t, &x, &prefixes, NULL, 0, &err));
         else OK(trf_translate(t, &x, NULL, &err));
         for (i = 0; i < SOURCES; i++) {
-            assert_int_equal(trf_hypothesis_count(t, i), n[i]);
+            assert_int_equal(kit_count(t, i), n[i]);
             for (k = 0; k < n[i]; k++)
                 same_answer(trf_hypothesis_at(t, i, k), &plain[i][k], 0, tolerance);
         }
@@ -351,12 +351,12 @@ static void test_a_model_twice(void **state)
         if (i % 4 == 1) { s.repetition_penalty = 1.3; s.forced_first = 12; }
         if (i == 6) { s.ends.n = 2; s.ends.ids[0] = 13; s.ends.ids[1] = 14; }
         OK(trf_translator_create(&t[0], a.list[0], &s, &err));
-        OK(trf_translator_create_ensemble(&t[1], a.list, NULL, 1, &s, &err));
-        OK(trf_translator_create_ensemble(&t[2], twice, a.weights, 2, &s, &err));
+        OK(kit_translator_ensemble(&t[1], a.list, NULL, 1, &s, &err));
+        OK(kit_translator_ensemble(&t[2], twice, a.weights, 2, &s, &err));
         for (r = 0; r < 3; r++) OK(trf_translate(t[r], &x, NULL, &err));
         assert_true(hash_answers(1, t[0], SOURCES) == hash_answers(1, t[1], SOURCES));
         for (j = 0; j < SOURCES; j++)
-            for (k = 0; k < trf_hypothesis_count(t[0], j); k++) {
+            for (k = 0; k < kit_count(t[0], j); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(t[0], j, k), *b = trf_hypothesis_at(t[2], j, k);
                 assert_non_null(b);
                 assert_int_equal(h->n, b->n);
@@ -390,14 +390,14 @@ static void test_many_models(void **state)
         OK(trf_translate(alone, &x, NULL, &err));
         for (pass = 0; pass < 2; pass++) {
             if (rule && pass) factor = TRF_MAX_MODELS;          /* Marian's weights are 1 each */
-            OK(trf_translator_create_ensemble(&t, many, pass ? NULL : ones, TRF_MAX_MODELS, &s, &err));
+            OK(kit_translator_ensemble(&t, many, pass ? NULL : ones, TRF_MAX_MODELS, &s, &err));
             OK(trf_translate(t, &x, NULL, &err));
             if (factor == 1)
                 assert_true(fabs(trf_hypothesis_at(t, 0, 0)->score - trf_hypothesis_at(alone, 0, 0)->score) < 1e-4);
             else assert_true(trf_hypothesis_at(t, 0, 0)->score < 2 * trf_hypothesis_at(alone, 0, 0)->score);
             trf_translator_destroy(t);
         }
-        FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, many, NULL, TRF_MAX_MODELS + 1, &s, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, many, NULL, TRF_MAX_MODELS + 1, &s, &err));
         assert_null(t);
         trf_translator_destroy(alone);
     }
@@ -421,9 +421,9 @@ static void test_language_models(void **state)
         int32_t found, k;
         s.min_length = 0;
         found = plain_search(&a, &s, NULL, 12, prompt, n, plain);
-        OK(trf_translator_create_ensemble(&t, a.list, a.weights, a.n, &s, &err));
+        OK(kit_translator_ensemble(&t, a.list, a.weights, a.n, &s, &err));
         OK(trf_translate(t, &x, NULL, &err));
-        assert_int_equal(trf_hypothesis_count(t, 0), found);
+        assert_int_equal(kit_count(t, 0), found);
         for (k = 0; k < found; k++) same_answer(trf_hypothesis_at(t, 0, k), &plain[k], n, close_enough());
         trf_translator_destroy(t);
     }
@@ -441,7 +441,7 @@ static void check_sampler(const company *a, const trf_sequences *source, trf_sam
     memset(&batch, 0, sizeof batch);
     batch.target = some(prompts, lengths, 3);
     if (source) batch.source = *source;
-    OK(trf_sampler_create_ensemble(&g, a->list, a->weights, a->n, &o, &err));
+    OK(kit_sampler_ensemble(&g, a->list, a->weights, a->n, &o, &err));
     OK(trf_sampler_begin(g, &batch, &err));
     while (live) OK(trf_sampler_step(g, 3, &live, &err));
     for (i = 0; i < 3; at += lengths[i++]) {
@@ -455,7 +455,7 @@ static void check_sampler(const company *a, const trf_sequences *source, trf_sam
         for (t = 0; t < h->n + (h->ended == TRF_ENDED_EOS); t++) {
             int32_t id = t < h->n ? h->ids[t] : EOS, best = EOS;
             double l[VOCAB], all = 0;
-            said(a, (int)o.ensemble_rule, source ? each : NULL, ids, n, l);
+            said(a, (int)o.ensemble.rule, source ? each : NULL, ids, n, l);
             for (w = 0; w < VOCAB; w++) all += exp(l[w]);
             for (w = 0; w < VOCAB; w++)
                 if (w != PAD && (w != BOS || source) && w != UNK && l[w] > l[best]) best = w;
@@ -482,7 +482,7 @@ static void test_sampling(void **state)
     (void)state;
     for (i = 0; i < 4; i++) {
         trf_sampling o = trf_sampling_defaults();
-        o.ensemble_rule = (trf_ensemble_rule)(i % 2);
+        o.ensemble.rule = (trf_ensemble_rule)(i % 2);
         o.temperature = i < 2 ? 0 : 1;
         o.max_tokens = 12;
         o.seed = 7;
@@ -491,7 +491,7 @@ static void test_sampling(void **state)
     }
     part(&a);
     b = company_of(TRF_ENCODER_DECODER, 2, TRF_WEIGHTS_FULL);
-    FAILS(TRF_E_INVALID_ARG, trf_sampler_create_ensemble(&none, b.list, NULL, 2, NULL, &err));     /* source_bos */
+    FAILS(TRF_E_INVALID_ARG, kit_sampler_ensemble(&none, b.list, NULL, 2, NULL, &err));     /* source_bos */
     third = b.models[1];
     trf_translator_destroy(b.alone[1]);
     {
@@ -504,7 +504,7 @@ static void test_sampling(void **state)
     trf_model_destroy(third);
     for (i = 0; i < 2; i++) {
         trf_sampling o = trf_sampling_defaults();
-        o.ensemble_rule = (trf_ensemble_rule)i;
+        o.ensemble.rule = (trf_ensemble_rule)i;
         o.temperature = i;
         o.max_tokens = 9;
         check_sampler(&b, &x, o);
@@ -536,9 +536,9 @@ static void test_scores(void **state)
         memset(&batch, 0, sizeof batch);
         batch.source = sources[0];
         batch.target = targets;
-        OK(trf_translator_create_ensemble(&together, a.list, a.weights, 3, &s, &err));
-        OK(trf_score(together, &batch, got, &err));
-        OK(trf_score_each(together, sources, &targets, each, &err));
+        OK(kit_translator_ensemble(&together, a.list, a.weights, 3, &s, &err));
+        OK(trf_reader_score(trf_translator_reader(together), &batch, NULL, got, &err));
+        OK(kit_score_each(together, sources, &targets, each, &err));
         OK(kit_translate_with(together, sources, NULL, NULL, 1, &err));
         for (i = 0; i < SOURCES; i++) {
             trf_sequences same[MODELS], own[MODELS];
@@ -556,8 +556,8 @@ static void test_scores(void **state)
             assert_true(fabs(got[i] - want[0]) < close_enough());
             assert_true(fabs(each[i] - want[1]) < close_enough());
             assert_int_equal(plain_search(&a, &s, own, q.lengths[i] + 4, NULL, 0, plain),
-                             trf_hypothesis_count(together, i));
-            for (k = 0; k < trf_hypothesis_count(together, i); k++)
+                             kit_count(together, i));
+            for (k = 0; k < kit_count(together, i); k++)
                 same_answer(trf_hypothesis_at(together, i, k), &plain[k], 0, close_enough());
             at += q.lengths[i];
             of_other += other.lengths[i];
@@ -605,11 +605,11 @@ static void test_texts(void **state)
     (void)state;
     OK(trf_model_set_vocabs(a.models[0], one, target, &err));
     OK(trf_model_set_vocabs(a.models[1], two, else_, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, a.list, NULL, 2, &s, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, a.list, NULL, 2, &s, &err));
     assert_int_equal(err.where, 1);
     assert_non_null(strstr(err.message, "target vocabulary"));
     OK(trf_model_set_vocabs(a.models[1], two, same, &err));
-    OK(trf_translator_create_ensemble(&t, a.list, NULL, 2, &s, &err));
+    OK(kit_translator_ensemble(&t, a.list, NULL, 2, &s, &err));
     for (i = 0; i < 2; i++) {
         OK(trf_vocab_encode(i ? two : one, "a b w3", ids[i], 3, &n, &err));
         sources[i] = some(ids[i], &n, 1);
@@ -624,8 +624,8 @@ static void test_texts(void **state)
     FAILS(TRF_E_STATE, kit_translate_with(t, &x, NULL, NULL, 0, &err));
     memset(&batch, 0, sizeof batch);
     batch.source = batch.target = x;
-    FAILS(TRF_E_STATE, trf_score(t, &batch, &score, &err));
-    FAILS(TRF_E_STATE, trf_sampler_create_ensemble(&g, a.list, NULL, 2, NULL, &err));
+    FAILS(TRF_E_STATE, trf_reader_score(trf_translator_reader(t), &batch, NULL, &score, &err));
+    FAILS(TRF_E_STATE, kit_sampler_ensemble(&g, a.list, NULL, 2, NULL, &err));
     trf_translator_destroy(t);
     trf_vocab_destroy(one); trf_vocab_destroy(two); trf_vocab_destroy(target); trf_vocab_destroy(same);
     trf_vocab_destroy(else_);
@@ -672,15 +672,15 @@ static void test_labels(void **state)
             OK(trf_model_create(&models[k], &c, &err));
             list[k] = models[k];
             OK(trf_translator_create(&t, models[k], NULL, &err));
-            OK(trf_classify(t, &x, &out, &err));
+            OK(trf_reader_classify(trf_translator_reader(t), &x, &out, &err));
             trf_translator_destroy(t);
         }
         for (rule = 0; rule < 2; rule++) {
             trf_search s = search_of(1, TRF_SEARCH_PAPER, (trf_ensemble_rule)rule);
             trf_tensor out = trf_tensor_of(got, 2, rows, LABELS, 1);
             trf_translator *t = NULL;
-            OK(trf_translator_create_ensemble(&t, list, weights, 2, &s, &err));
-            OK(trf_classify(t, &x, &out, &err));
+            OK(kit_translator_ensemble(&t, list, weights, 2, &s, &err));
+            OK(trf_reader_classify(trf_translator_reader(t), &x, &out, &err));
             for (r = 0; r < rows; r++) {
                 double want[LABELS], sum = 0;
                 for (i = 0; i < n; i++) {
@@ -700,6 +700,14 @@ static void test_labels(void **state)
 /* -----------------------------------------------------------------------------------------------
    What does not fit, what shows one model, memory, cancelling. */
 
+static size_t memory_of(const trf_model *const *models, int32_t n, const trf_search *search, int32_t sentences,
+                        int32_t tokens)
+{
+    trf_search s = *search;
+    s.ensemble = kit_ensemble(models, NULL, n, s.ensemble.rule);
+    return trf_translator_memory(NULL, &s, sentences, tokens, NULL);
+}
+
 static void test_refusals(void **state)
 {
     static const char *const said_of[] = {"of another kind", "target_vocab 21", "pad 4", "eos 5", "bos 5", "unk 5",
@@ -707,13 +715,13 @@ static void test_refusals(void **state)
     company a = company_of(TRF_ENCODER_DECODER, 1, TRF_WEIGHTS_FULL);
     trf_translator *t = NULL;
     const trf_model *pair[2];
-    const trf_config *configs[2];
+    trf_search s = trf_search_defaults();
     trf_error err;
     double bad[4] = {0, -1, (double)NAN, 1e7}, weights[2] = {1, 1};
+    trf_model *other = NULL;
     size_t i;
     (void)state;
     pair[0] = a.list[0];
-    configs[0] = trf_model_config(pair[0]);
     for (i = 0; i < sizeof said_of / sizeof *said_of; i++) {
         trf_config c = config_of(i == 0 ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, 1);
         trf_model *other = NULL;
@@ -726,27 +734,37 @@ static void test_refusals(void **state)
         if (i == 7) c.target_eos = 0;
         OK(trf_model_create(&other, &c, &err));
         pair[1] = other;
-        configs[1] = &c;
-        FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, pair, NULL, 2, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, NULL, 2, NULL, &err));
         assert_null(t);
         assert_int_equal(err.where, 1);
         assert_string_equal(err.what, "models");
         if (!strstr(err.message, said_of[i])) fail_msg("'%s' in '%s'", said_of[i], err.message);
-        assert_true(trf_ensemble_memory(configs, 2, NULL, 1, 5, NULL) == 0);
+        assert_true(memory_of(pair, 2, &s, 1, 5) == 0);
         trf_model_destroy(other);
     }
     pair[1] = a.list[0];
     for (i = 0; i < 4; i++) {
         weights[1] = bad[i];
-        FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, pair, weights, 2, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, weights, 2, NULL, &err));
         assert_true(err.where == 1 && !strcmp(err.what, "weights"));
     }
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, pair, NULL, 0, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, pair, NULL, -1, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, NULL, NULL, 1, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(NULL, pair, NULL, 1, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, NULL, 0, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, NULL, -1, NULL, &err));
+    pair[1] = pair[0];
+    s.ensemble = kit_ensemble(pair, NULL, 2, TRF_ENSEMBLE_RULE_COUNT);
+    FAILS(TRF_E_INVALID_ARG, trf_translator_create(&t, NULL, &s, &err));
+    assert_string_equal(err.what, "ensemble.rule");
+    s.ensemble.rule = TRF_ENSEMBLE_ARITHMETIC;
+    OK(trf_model_copy(&other, a.list[0], &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translator_create(&t, other, &s, &err));       /* not the first one */
+    assert_string_equal(err.what, "model");
+    trf_model_destroy(other);
+    OK(trf_translator_create(&t, pair[0], &s, &err));
+    trf_translator_destroy(t);
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, NULL, NULL, 1, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(NULL, pair, NULL, 1, NULL, &err));
     pair[1] = NULL;
-    FAILS(TRF_E_INVALID_ARG, trf_translator_create_ensemble(&t, pair, NULL, 2, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, NULL, 2, NULL, &err));
     part(&a);
 }
 
@@ -759,21 +777,20 @@ static void test_what_shows_one_model(void **state)
     int32_t ids[3] = {5, 9, 6}, n = 3;
     trf_sequences x = some(ids, &n, 1);
     trf_batch batch;
-    trf_views views;
+    trf_reading seen;
     trf_tensor out = trf_tensor_of(numbers, 2, 4, 16, 1);
     (void)state;
     memset(&batch, 0, sizeof batch);
-    memset(&views, 0, sizeof views);
     batch.source = batch.target = x;
-    views.logits = &out;
-    OK(trf_translator_create_ensemble(&t, a.list, NULL, 2, NULL, &err));
-    FAILS(TRF_E_STATE, trf_encode(t, &x, &out, &err));
-    FAILS(TRF_E_STATE, trf_embed(t, &x, TRF_POOL_MEAN, 0, &out, &err));
-    FAILS(TRF_E_STATE, trf_logits(t, &batch, &out, &err));
-    FAILS(TRF_E_STATE, trf_look_inside(t, &batch, &views, &err));
+    OK(kit_translator_ensemble(&t, a.list, NULL, 2, NULL, &err));
+    FAILS(TRF_E_STATE, kit_encode(t, &x, &out, &err));
+    FAILS(TRF_E_STATE, trf_reader_embed(trf_translator_reader(t), &x, TRF_POOL_MEAN, 0, &out, &err));
+    FAILS(TRF_E_STATE, kit_logits(t, &batch, &out, &err));
+    FAILS(TRF_E_STATE, trf_reader_read(trf_translator_reader(t), &batch, TRF_READ_LOGITS, NULL, &seen, &err));
+    assert_null(seen.logits.data);
     FAILS(TRF_E_STATE, kit_attention_weights(t, &batch, TRF_ENCODER_SELF, 0, 0, &out, &err));
-    FAILS(TRF_E_STATE, trf_decode(t, &out, &n, &x, &out, &err));
-    FAILS(TRF_E_STATE, trf_project(t, &out, &out, &err));
+    FAILS(TRF_E_STATE, kit_decode(t, &out, &n, &x, &out, &err));
+    FAILS(TRF_E_STATE, kit_project(t, &out, &out, &err));
     trf_translator_destroy(t);
     part(&a);
 }
@@ -799,7 +816,7 @@ static void test_cancel(void **state)
     x = some(question.ids, question.lengths, SOURCES);
     s.hooks.user = &q;
     s.hooks.cancel = quits;
-    OK(trf_translator_create_ensemble(&t, a.list, a.weights, 2, &s, &err));
+    OK(kit_translator_ensemble(&t, a.list, a.weights, 2, &s, &err));
     OK(trf_translate(t, &x, NULL, &err));
     want = hash_answers(1, t, SOURCES);
     calls = q.asked;
@@ -825,7 +842,6 @@ static void test_cancel(void **state)
 static void test_memory(void **state)
 {
     company a = company_of(TRF_ENCODER_DECODER, 2, TRF_WEIGHTS_FULL);
-    const trf_config *configs[2];
     trf_search s = search_of(3, TRF_SEARCH_PAPER, TRF_ENSEMBLE_ARITHMETIC);
     trf_error err;
     kit_memory m;
@@ -839,37 +855,37 @@ static void test_memory(void **state)
     for (i = 0; i < 40 * 8; i++) ids[i] = FIRST + i % (VOCAB - FIRST);
     for (i = 0; i < 40; i++) lengths[i] = (int32_t)longest;
     x = some(ids, lengths, 40);
-    for (i = 0; i < 2; i++) configs[i] = trf_model_config(a.list[i]);
     for (models = 1; models <= 2; models++) {
         trf_translator *t = NULL;
         s.hooks = kit_hooks(&m);
         s.max_sentences = 40;
-        OK(trf_translator_create_ensemble(&t, a.list, NULL, models, &s, &err));
+        OK(kit_translator_ensemble(&t, a.list, NULL, models, &s, &err));
         OK(trf_translate(t, &x, NULL, &err));
-        if ((size_t)m.peak > trf_ensemble_memory(configs, models, &s, 40, 8, NULL))
+        if ((size_t)m.peak > memory_of(a.list, models, &s, 40, 8))
             fail_msg("%d models hold %lld bytes, told are %llu", (int)models, (long long)m.peak,
-                     (unsigned long long)trf_ensemble_memory(configs, models, &s, 40, 8, NULL));
+                     (unsigned long long)memory_of(a.list, models, &s, 40, 8));
         if (models == 2)
-            assert_true(trf_ensemble_memory(configs, 2, &s, 40, 8, NULL) < trf_translator_memory(configs[0], &s, 40, 8, NULL) +
-                        2 * trf_translator_memory(configs[1], &s, 40, 8, NULL));
+            assert_true(memory_of(a.list, 2, &s, 40, 8) < memory_of(a.list, 1, &s, 40, 8) +
+                        2 * memory_of(a.list + 1, 1, &s, 40, 8));
         trf_translator_destroy(t);
         assert_true(m.blocks == 0 && m.live == 0);
         calls = m.calls;
     }
-    assert_true(trf_ensemble_memory(configs, 1, &s, 40, 8, NULL) == trf_translator_memory(configs[0], &s, 40, 8, NULL));
-    assert_true(trf_ensemble_memory(configs, 0, &s, 40, 8, NULL) == 0 && trf_ensemble_memory(NULL, 2, &s, 40, 8, NULL) == 0);
-    assert_true(trf_ensemble_memory(configs, 17, &s, 40, 8, NULL) == 0);
-    assert_true(trf_ensemble_memory(configs, 2, &s, 1, 33, NULL) == 0);          /* the second reads 33 with BOS and EOS */
+    assert_true(memory_of(a.list, 1, &s, 40, 8) ==
+                trf_translator_memory(trf_model_config(a.list[0]), &s, 40, 8, NULL));
+    assert_true(memory_of(a.list, 0, &s, 40, 8) == 0 && memory_of(NULL, 2, &s, 40, 8) == 0);
+    assert_true(memory_of(a.list, 17, &s, 40, 8) == 0);
+    assert_true(memory_of(a.list, 2, &s, 1, 33) == 0);          /* the second reads 33 with BOS and EOS */
     for (at = 1; at <= calls; at += KIT_AGAIN ? 5 : 1) {
         trf_translator *t = NULL;
         trf_status status;
         s.hooks = kit_hooks(&m);
         m.fail_at = at;
-        status = trf_translator_create_ensemble(&t, a.list, NULL, 2, &s, &err);
+        status = kit_translator_ensemble(&t, a.list, NULL, 2, &s, &err);
         if (status == TRF_OK) {
             status = trf_translate(t, &x, NULL, &err);
             if (status != TRF_OK) OK(trf_translate(t, &x, NULL, &err));
-            assert_int_equal(trf_hypothesis_count(t, 39), 3);
+            assert_int_equal(kit_count(t, 39), 3);
             trf_translator_destroy(t);
         } else assert_null(t);
         if (status != TRF_OK) assert_int_equal(err.status, status == TRF_E_NOMEM && t ? TRF_OK : status);
@@ -888,7 +904,7 @@ static void test_memory(void **state)
         o.hooks = kit_hooks(&m);
         o.max_tokens = 3;
         m.fail_at = at;
-        status = trf_sampler_create_ensemble(&g, twice, NULL, 2, &o, &err);
+        status = kit_sampler_ensemble(&g, twice, NULL, 2, &o, &err);
         if (status == TRF_OK) status = trf_sampler_begin(g, &batch, &err);
         if (status == TRF_OK) status = trf_sampler_step(g, 3, &live, &err);
         assert_true(status == TRF_OK || status == TRF_E_NOMEM);
@@ -907,7 +923,7 @@ static trf_translator *together_of(const company *a, const trf_search *s)
 {
     trf_translator *t = NULL;
     trf_error err;
-    OK(trf_translator_create_ensemble(&t, a->list, a->weights, a->n, s, &err));
+    OK(kit_translator_ensemble(&t, a->list, a->weights, a->n, s, &err));
     return t;
 }
 
@@ -960,7 +976,7 @@ static void test_longer_sources(void **state)
         scores[i] = h->log_probability;
     }
     answers = some(targets, target_lengths, N);
-    OK(trf_score_each(t, sources, &answers, found, &err));
+    OK(kit_score_each(t, sources, &answers, found, &err));
     for (i = 0; i < N; i++) assert_true(fabs(found[i] - scores[i]) < close_enough());
     trf_translator_destroy(t);
     part(&a);
@@ -978,7 +994,7 @@ static void test_no_distribution(void **state)
     trf_error err;
     int k;
     (void)state;
-    s.ensemble_rule = TRF_ENSEMBLE_GEOMETRIC;
+    s.ensemble.rule = TRF_ENSEMBLE_GEOMETRIC;
     s.min_length = 6;
     for (k = 0; k < 2; k++) {
         s.renormalize_logits = k;

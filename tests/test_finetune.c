@@ -1,4 +1,4 @@
-/* build: O0 double:shared separate:shared long:shared */
+/* build: O0 double:shared separate:shared long:shared plain:shared:all */
 /* Beginning from another model's weights, freezing, recomputing activations, and what a slow build
    says. */
 #define TRF_IMPLEMENTATION

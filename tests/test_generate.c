@@ -393,7 +393,7 @@ static void test_unknown(void **state)
                 pair.target.ids = whole; pair.target.lengths = &n;
                 if (h->ended == TRF_ENDED_EOS) {        /* unk has kept its share */
                     double found = h->log_probability;
-                    assert_int_equal(trf_score(t, &pair, sum, NULL), TRF_OK);
+                    assert_int_equal(trf_reader_score(trf_translator_reader(t), &pair, NULL, sum, NULL), TRF_OK);
                     assert_true(fabs(found - sum[0]) < 1e-4);
                 }
                 trf_translator_destroy(t);
@@ -647,7 +647,7 @@ static void test_greedy(void **state)
         }
 }
 
-/* The log-probability is that of trf_score, EOS included, behind an empty beginning. */
+/* The log-probability is that of trf_reader_score, EOS included, behind an empty beginning. */
 static void test_log_probability(void **state)
 {
     trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
@@ -672,7 +672,7 @@ static void test_log_probability(void **state)
     }
     batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 5;
     assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_score(t, &batch, scores, NULL), TRF_OK);
+    assert_int_equal(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
         const trf_hypothesis *h = trf_sampler_at(g, i);
         if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
@@ -1370,7 +1370,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
             out = trf_tensor_of(logits, 2, seen + 1, VOCAB, 0);
             if (k % 4 && n - first != W && n != first + (W + 1) / 2)
                 continue; /* at its ends, and now and then */
-            assert_int_equal(trf_logits(t, &pair, &out, NULL), TRF_OK);
+            assert_int_equal(kit_logits(t, &pair, &out, NULL), TRF_OK);
             for (v = 0; v < VOCAB; v++)
                 if ((double)logits[seen * VOCAB + v] > most)
                     most = (double)logits[seen * VOCAB + v];

@@ -5,6 +5,7 @@
    seen by these comparisons. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
+#include "calls.h"
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -81,8 +82,8 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model,
     const trf_config *c = trf_model_config(model);
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
-    int64_t source_rows = trf_source_rows(model, &batch->source);
-    int64_t target_rows = trf_target_rows(model, &batch->target);
+    int64_t source_rows = kit_source_rows(model, &batch->source);
+    int64_t target_rows = kit_target_rows(model, &batch->target);
     trf_real *room = (trf_real *)calloc(4096, sizeof *room);
     trf_tensor out;
     assert_non_null(room);
@@ -91,7 +92,7 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model,
     if (o->status == TRF_OK && c->kind != TRF_DECODER_ONLY) {
         assert_true(source_rows * c->d_model <= 4096);
         out = trf_tensor_of(room, 2, source_rows, c->d_model, 1);
-        o->status = trf_encode(translator, &batch->source, &out, &o->error);
+        o->status = kit_encode(translator, &batch->source, &out, &o->error);
         if (o->status == TRF_OK)
             compare(o, expected, "encoder", room, source_rows * c->d_model, 1, 1.0, 0, 0);
     }
@@ -104,12 +105,12 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model,
                                                        : c->n_labels;
         assert_true(rows * columns <= 4096);
         out = trf_tensor_of(room, 2, rows, columns, 1);
-        o->status = trf_logits(translator, batch, &out, &o->error);
+        o->status = kit_logits(translator, batch, &out, &o->error);
         if (o->status == TRF_OK) compare(o, expected, "logits", room, rows * columns, 1, 1.0, 0, 0);
     }
     if (o->status == TRF_OK && c->sequence_labels) {
         out = trf_tensor_of(room, 2, batch->source.count, c->sequence_labels, 1);
-        o->status = trf_classify(translator, &batch->source, &out, &o->error);
+        o->status = trf_reader_classify(trf_translator_reader(translator), &batch->source, &out, &o->error);
         if (o->status == TRF_OK)
             compare(o, expected, "classes", room, trf_tensor_count(&out), 1, 1.0, 0, 0);
     }

@@ -183,13 +183,13 @@ static void plain_layer(const trf_model *model, int first, double *x)
 static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z)
 {
     static trf_real hidden[MOST * D];
-    const trf_config *c = trf_model_config(t->model);
-    trf_real *w = parameter(t->model, c->head == TRF_HEAD_MASKED ? "src_embed.weight" : "head.weight");
-    trf_real *b = parameter(t->model, "head.bias");
-    int64_t rows = trf_source_rows(t->model, x), row = 0, out = 0, vocab = trf__n_logits(c), k, j, v;
+    const trf_config *c = trf_model_config(t->reader.model);
+    trf_real *w = parameter(t->reader.model, c->head == TRF_HEAD_MASKED ? "src_embed.weight" : "head.weight");
+    trf_real *b = parameter(t->reader.model, "head.bias");
+    int64_t rows = kit_source_rows(t->reader.model, x), row = 0, out = 0, vocab = trf__n_logits(c), k, j, v;
     trf_tensor h = trf_tensor_of(hidden, 2, rows, D, 1);
     int32_t i;
-    OK(trf_encode(t, x, &h, &err));
+    OK(kit_encode(t, x, &h, &err));
     for (i = 0; i < x->count; i++) {
         int64_t n = x->lengths[i] + c->source_eos, m = c->head == TRF_HEAD_FIRST ? 1 : n;
         for (k = 0; k < (trf__pools(c) ? 1 : n); k++, out++) {
@@ -199,7 +199,7 @@ static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z
                 if (trf__pools(c)) for (r = 0; r < m; r++) mean[j] += (double)hidden[(row + r) * D + j] / (double)m;
                 else mean[j] = (double)hidden[(row + k) * D + j];
             }
-            if (c->head_layer) plain_layer(t->model, 0, mean);
+            if (c->head_layer) plain_layer(t->reader.model, 0, mean);
             for (v = 0; v < vocab; v++) {
                 double sum = (double)b[v];
                 for (j = 0; j < D; j++) sum += mean[j] * (double)w[v * D + j];
@@ -232,7 +232,7 @@ static void near(const char *what, const trf_head head, double got, double want,
 /* -----------------------------------------------------------------------------------------------
    What they compute. */
 
-/* What trf_classify gives for logit v of a row. */
+/* What trf_reader_classify gives for logit v of a row. */
 static double plain_output(const double *z, int64_t n, int64_t v)
 {
     if (kind == TRF_LABELS_NUMBERS) return z[v];
@@ -263,16 +263,16 @@ static void test_logits(void **state)
         t = translator_of(model);
         batch = fill(&d, &c, 9, eos || !trf__pools(&c) ? 0 : 1, 7, 31);
         rows = plain_logits(t, &batch.source, want);
-        assert_true(rows == (trf__pools(&c) ? 9 : trf_source_rows(model, &batch.source)));
+        assert_true(rows == (trf__pools(&c) ? 9 : kit_source_rows(model, &batch.source)));
         batch.target.count = -7;        /* nobody looks at it */
         batch.target.ids = batch.target.lengths = NULL;
         out = trf_tensor_of(got, 2, rows, vocab, 1);
-        OK(trf_logits(t, &batch, &out, &err));
+        OK(kit_logits(t, &batch, &out, &err));
         for (i = 0; i < rows * vocab; i++) near("logit", head, (double)got[i], want[i], 20 * FORMULA);
         if (head != TRF_HEAD_MASKED) {
             int64_t n = trf__pools(&c) ? 9 : rows - 9 * eos;
             out = trf_tensor_of(got, 2, n, vocab, 1);
-            OK(trf_classify(t, &batch.source, &out, &err));
+            OK(trf_reader_classify(trf_translator_reader(t), &batch.source, &out, &err));
             for (i = 0; i < 9; i++) {
                 int64_t m = trf__pools(&c) ? 1 : d.lengths[i], k;
                 for (k = 0; k < m; k++, at++, row++)
@@ -336,7 +336,7 @@ static void test_loss(void **state)
         }
         OK(trf_evaluate(trainer, &batch, &report, &err));
         assert_int_equal(report.target_tokens, n);
-        assert_int_equal(report.source_tokens, trf_source_rows(model, &batch.source));
+        assert_int_equal(report.source_tokens, kit_source_rows(model, &batch.source));
         near("loss", head, report.loss - report.sequence_loss, loss / (double)n, 10 * FORMULA);
         near("nll", head, report.nll, nll / (double)n, 10 * FORMULA);
         near("accuracy", head, report.accuracy, hits / (double)n, 1e-12);
@@ -388,7 +388,7 @@ static void test_number_loss(void **state)
         OK(trf_evaluate(trainer, &batch, &report, &err));
         assert_true(n > 10 && n < 19 && (kind == TRF_LABELS_NUMBERS || (holding > 0 && holding < n * c.n_labels)));
         assert_int_equal(report.target_tokens, n);
-        assert_int_equal(report.source_tokens, trf_source_rows(model, &batch.source));
+        assert_int_equal(report.source_tokens, kit_source_rows(model, &batch.source));
         near("loss", head, report.loss, loss / n, 10 * FORMULA * (1 + loss / n));
         near("nll", head, report.nll, loss / n, 10 * FORMULA * (1 + loss / n));
         near("accuracy", head, report.accuracy, hits / n, 1e-12);
@@ -514,7 +514,7 @@ static void test_number_extremes(void **state)
         for (i = 0; i < LABELS; i++) near("gradient", TRF_HEAD_MEAN, (double)values[i], (2 * s - 1) / LABELS, 10 * FORMULA);
         trf_trainer_discard_gradients(t);
         translator = translator_of(model);
-        OK(trf_classify(translator, &b.source, &out, &err));
+        OK(trf_reader_classify(trf_translator_reader(translator), &b.source, &out, &err));
         for (i = 0; i < 2 * LABELS; i++) near("output", TRF_HEAD_MEAN, (double)got[i], s, 10 * FORMULA);
         trf_translator_destroy(translator);
     }
@@ -802,7 +802,7 @@ static void steps(trf_trainer *t, trf_corpus *corpus, int n)
     for (; n > 0; n--) {
         int64_t rows;
         OK(trf_corpus_next(corpus, &batch, &err));
-        rows = trf_source_rows(t->model, &batch.source);
+        rows = kit_source_rows(t->model, &batch.source);
         assert_true(rows <= 40);
         OK(trf_train_step(t, &batch, NULL, &err));
     }
@@ -916,10 +916,10 @@ static void test_second(void **state)
         batch = fill(&d, &c, COUNT, 0, 7, 35);
         w = parameter(model, "sequence.weight");
         b = parameter(model, "sequence.bias");
-        h = trf_tensor_of(hidden, 2, trf_source_rows(model, &batch.source), D, 1);
+        h = trf_tensor_of(hidden, 2, kit_source_rows(model, &batch.source), D, 1);
         out = trf_tensor_of(got, 2, COUNT, LABELS, 1);
-        OK(trf_encode(t, &batch.source, &h, &err));
-        OK(trf_classify(t, &batch.source, &out, &err));
+        OK(kit_encode(t, &batch.source, &h, &err));
+        OK(trf_reader_classify(trf_translator_reader(t), &batch.source, &out, &err));
         for (i = 0; i < COUNT; row += 2 + d.lengths[i], at += d.n_labels[i], i++) {
             double x[D], z[LABELS], others = 0, total;
             int32_t label = d.labels[at];
@@ -943,7 +943,7 @@ static void test_second(void **state)
         near("loss of sequences", TRF_HEAD_MASKED, report.sequence_loss, loss / n, 10 * FORMULA);
         near("accuracy of sequences", TRF_HEAD_MASKED, report.sequence_accuracy, hits / n, 1e-12);
         OK(trf_evaluate_all(trainer, &batch, NULL, &all, &err));        /* in two batches */
-        assert_true(trf_source_rows(model, &batch.source) > o.source_tokens);
+        assert_true(kit_source_rows(model, &batch.source) > o.source_tokens);
         assert_int_equal(all.sequence_targets, n);
         assert_int_equal(all.target_tokens, report.target_tokens);
         near("loss of all", TRF_HEAD_MASKED, all.loss, report.loss, 10 * CLOSE);
@@ -1032,8 +1032,8 @@ static void test_second_refusals(void **state)
     d.n_labels[2]--;
     FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
     d.n_labels[2]++;
-    FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_SHAPE, "probabilities", -1);
-    FAILS(trf_classify(asked, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
+    FAILS(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err), TRF_E_SHAPE, "probabilities", -1);
+    FAILS(trf_reader_classify(trf_translator_reader(asked), NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
     assert_true(hash_state(t) == before);
     for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = -1;       /* no label of a sequence */
     OK(trf_train_step(t, &batch, &report, &err));
@@ -1204,11 +1204,11 @@ static void test_empty_sequences(void **state)
         out = trf_tensor_of(numbers, 2, trf__pools(&c) ? 4 : lengths[0] + lengths[1] + lengths[2], trf__n_logits(&c), 1);
         if (trf__pools(&c)) {
             FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 3);
-            FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_INVALID_ARG, "source", 3);
+            FAILS(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err), TRF_E_INVALID_ARG, "source", 3);
         } else {
             OK(trf_train_step(t, &batch, NULL, &err));
-            if (head == TRF_HEAD_TOKENS) OK(trf_classify(asked, &batch.source, &out, &err));
-            else OK(trf_logits(asked, &batch, &out, &err));
+            if (head == TRF_HEAD_TOKENS) OK(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err));
+            else OK(kit_logits(asked, &batch, &out, &err));
         }
         for (i = 0; i < 4; i++) lengths[i] = 0;             /* all of them */
         if (!trf__pools(&c)) {
@@ -1216,7 +1216,7 @@ static void test_empty_sequences(void **state)
             FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
         }
         out = trf_tensor_of(numbers, 2, 0, trf__n_logits(&c), 1);   /* no sequence at all */
-        if (head != TRF_HEAD_MASKED) OK(trf_classify(asked, &none, &out, &err));
+        if (head != TRF_HEAD_MASKED) OK(trf_reader_classify(trf_translator_reader(asked), &none, &out, &err));
         trf_translator_destroy(asked);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -1239,15 +1239,15 @@ static void test_wrong_heads(void **state)
         trf_tensor out = trf_tensor_of(numbers, 2, 2, 2, 1);
         int pools = trf__pools(&c), tokens = head == TRF_HEAD_TOKENS;
         double score[3];
-        FAILS(trf_classify(t, &batch.source, &out, &err), pools || tokens ? TRF_E_SHAPE : TRF_E_STATE,
+        FAILS(trf_reader_classify(trf_translator_reader(t), &batch.source, &out, &err), pools || tokens ? TRF_E_SHAPE : TRF_E_STATE,
               pools || tokens ? "probabilities" : "head", -1);
-        FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_SHAPE : TRF_E_STATE, head ? "out" : "kind", -1);
-        FAILS(trf_score(t, &batch, score, &err), TRF_E_STATE, "kind", -1);
-        if (pools) FAILS(trf_classify(t, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
-        if (pools) FAILS(trf_classify(t, &batch.source, NULL, &err), TRF_E_INVALID_ARG, "probabilities", -1);
-        FAILS(trf_classify(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "translator", -1);
+        if (!head) FAILS(kit_logits(t, &batch, &out, &err), TRF_E_STATE, "kind", -1);
+        FAILS(trf_reader_score(trf_translator_reader(t), &batch, NULL, score, &err), TRF_E_STATE, "kind", -1);
+        if (pools) FAILS(trf_reader_classify(trf_translator_reader(t), NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
+        if (pools) FAILS(trf_reader_classify(trf_translator_reader(t), &batch.source, NULL, &err), TRF_E_INVALID_ARG, "probabilities", -1);
+        FAILS(trf_reader_classify(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "reader", -1);
         d.lengths[1] = 20;                  /* overlong: EOS has no place any more */
-        FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_LIMIT : TRF_E_STATE, head ? "source" : "kind", head ? 1 : -1);
+        FAILS(kit_logits(t, &batch, &out, &err), head ? TRF_E_LIMIT : TRF_E_STATE, head ? "source" : "kind", head ? 1 : -1);
         dirty();
         if (!head) check_fails(trf_trainer_create(&trainer, model, &o, &err), TRF_E_UNSUPPORTED, "kind", -1);
         trf_translator_destroy(t);
@@ -1394,8 +1394,7 @@ static void test_segments(void **state)
         trf_config c = config_of(TRF_HEAD_NONE);
         trf_model *model;
         trf_translator *t;
-        trf_tensor out = trf_tensor_of(states, 3, 3, ROWS, D);
-        trf_views views;
+        trf_reading seen;
         trf_batch batch;
         trf_real *embed, *segment, *position;
         int64_t row = 0, at = 0, i, k, j;
@@ -1405,11 +1404,12 @@ static void test_segments(void **state)
         c.position_offset = 2;
         model = model_of(&c);
         t = translator_of(model);
-        TRF__ZERO(batch); TRF__ZERO(views);
+        TRF__ZERO(batch);
         batch.source = (trf_sequences){ids, lengths, N};
-        views.encoder_states = &out;
-        assert_int_equal(trf_source_rows(model, &batch.source), ROWS);
-        OK(trf_look_inside(t, &batch, &views, &err));
+        assert_int_equal(kit_source_rows(model, &batch.source), ROWS);
+        OK(trf_reader_read(trf_translator_reader(t), &batch, TRF_READ_ENCODER_STATES, NULL, &seen, &err));
+        assert_int_equal(trf_tensor_count(&seen.encoder_states), 3 * ROWS * D);
+        memcpy(states, seen.encoder_states.data, sizeof states);
         embed = parameter(model, "src_embed.weight");
         segment = parameter(model, "src_segments.weight");
         position = parameter(model, "src_positions.weight");
@@ -1463,19 +1463,19 @@ static void test_bert_refusals(void **state)
         c.mask = 7;
         model = model_of(&c);
         t = translator_of(model);
-        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);      /* pad is not the mask */
+        FAILS(kit_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);      /* pad is not the mask */
         ids[1] = 7;
-        OK(trf_logits(t, &batch, &out, &err));
+        OK(kit_logits(t, &batch, &out, &err));
         ids[1] = c.eos;                                     /* no segments */
-        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
+        FAILS(kit_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
         trf_translator_destroy(t);
         trf_model_destroy(model);
         c.segments = 2;
         model = model_of(&c);
         t = translator_of(model);
-        OK(trf_logits(t, &batch, &out, &err));
+        OK(kit_logits(t, &batch, &out, &err));
         ids[1] = c.bos;
-        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
+        FAILS(kit_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
         trf_translator_destroy(t);
         trf_model_destroy(model);
     }
@@ -1555,7 +1555,7 @@ static void test_join(void **state)
     assert_true(a == 0 && b == 0);
 }
 
-/* trf_project applies the layer, for more rows than any batch had. */
+/* States that a pass begins with pass the layer, for more rows than any batch had. */
 static void test_project(void **state)
 {
     enum { MANY = 300 };
@@ -1574,7 +1574,7 @@ static void test_project(void **state)
         w = parameter(model, head == TRF_HEAD_MASKED ? "src_embed.weight" : "head.weight");
         b = parameter(model, "head.bias");
         for (r = 0; r < MANY * D; r++) states[r] = (trf_real)(2 * trf__uniform(3, 5, (uint64_t)r) - 1);
-        OK(trf_project(t, &from, &to, &err));
+        OK(kit_project(t, &from, &to, &err));
         for (r = 0; r < MANY; r++) {
             double x[D];
             for (j = 0; j < D; j++) x[j] = (double)states[r * D + j];
@@ -1592,7 +1592,7 @@ static void test_project(void **state)
     }
 }
 
-/* trf_rank against trf_classify of joined pairs, for more texts than one call takes, some of them equal, some too long;
+/* trf_reader_rank against trf_reader_classify of joined pairs, for more texts than one call takes, some of them equal, some too long;
    and what it refuses. */
 static void test_rank(void **state)
 {
@@ -1627,33 +1627,33 @@ static void test_rank(void **state)
             snprintf(bytes[i] + strlen(bytes[i]), 8, "%s ", words[draw((uint64_t)i, &at, 7)]);
         texts[i] = bytes[i];
     }
-    OK(trf_rank(t, "b zzz c", texts, N, scores, order, &err));
+    OK(trf_reader_rank(trf_translator_reader(t), "b zzz c", texts, N, scores, order, &err));
     for (i = 0; i < N; i++) {
         trf_sequences one;
         OK(trf__join_texts(&c, vocab, "b zzz c", texts[i], ids, 64, &n, &err));
         length = n < 18 ? n : 18;               /* max_length 20, less BOS and EOS; the text is longer than the query */
         one.ids = ids; one.lengths = &length; one.count = 1;
-        OK(trf_classify(t, &one, &out, &err));
+        OK(trf_reader_classify(trf_translator_reader(t), &one, &out, &err));
         near("score", TRF_HEAD_FIRST, scores[i], (double)got, 10 * FORMULA);
         assert_true(order[i] >= 0 && order[i] < N && !seen[order[i]]++);
         if (i && scores[order[i - 1]] == scores[order[i]]) assert_true(order[i - 1] < order[i]);
         else if (i) assert_true(scores[order[i - 1]] > scores[order[i]]);
     }
     assert_true(scores[40] == scores[3]);
-    OK(trf_rank(t, "", texts, 1, scores, NULL, &err));
-    OK(trf_rank(t, "a", NULL, 0, NULL, NULL, &err));
+    OK(trf_reader_rank(trf_translator_reader(t), "", texts, 1, scores, NULL, &err));
+    OK(trf_reader_rank(trf_translator_reader(t), "a", NULL, 0, NULL, NULL, &err));
     texts[33] = "\xff";
-    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_FORMAT, "text", 33);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "a", texts, N, scores, order, &err), TRF_E_FORMAT, "text", 33);
     texts[33] = NULL;
-    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_INVALID_ARG, "texts", 33);
-    FAILS(trf_rank(t, "\xff", texts, 1, scores, order, &err), TRF_E_FORMAT, "text", -1);
-    FAILS(trf_rank(t, NULL, texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "query", -1);
-    FAILS(trf_rank(t, "a", NULL, 1, scores, order, &err), TRF_E_INVALID_ARG, "texts", -1);
-    FAILS(trf_rank(t, "a", texts, 1, NULL, order, &err), TRF_E_INVALID_ARG, "scores", -1);
-    FAILS(trf_rank(t, "a", texts, -1, scores, order, &err), TRF_E_INVALID_ARG, "n", -1);
-    FAILS(trf_rank(NULL, "a", texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "translator", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "a", texts, N, scores, order, &err), TRF_E_INVALID_ARG, "texts", 33);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "\xff", texts, 1, scores, order, &err), TRF_E_FORMAT, "text", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(t), NULL, texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "query", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "a", NULL, 1, scores, order, &err), TRF_E_INVALID_ARG, "texts", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "a", texts, 1, NULL, order, &err), TRF_E_INVALID_ARG, "scores", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(t), "a", texts, -1, scores, order, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_reader_rank(NULL, "a", texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "reader", -1);
     other = translator_of(bare);
-    FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, "vocab", -1);
+    FAILS(trf_reader_rank(trf_translator_reader(other), "a", texts, 1, scores, order, &err), TRF_E_STATE, "vocab", -1);
     trf_translator_destroy(other);
     trf_model_destroy(bare);
     for (k = 0; k < 3; k++) {
@@ -1663,7 +1663,7 @@ static void test_rank(void **state)
         if (k == 2) wrong.segments = 0;
         bare = model_of(&wrong);
         other = translator_of(bare);
-        FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, k < 2 ? "label_kind" : "segments", -1);
+        FAILS(trf_reader_rank(trf_translator_reader(other), "a", texts, 1, scores, order, &err), TRF_E_STATE, k < 2 ? "label_kind" : "segments", -1);
         trf_translator_destroy(other);
         trf_model_destroy(bare);
     }

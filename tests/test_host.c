@@ -338,7 +338,7 @@ static void scores(double *out)
     s.threads = 1;
     s.max_sentences = SENTENCES;
     OK(trf_translator_create(&t, shared, &s, &err));
-    OK(trf_score(t, &shared_batch, out, &err));
+    OK(trf_reader_score(trf_translator_reader(t), &shared_batch, NULL, out, &err));
     trf_translator_destroy(t);
 }
 

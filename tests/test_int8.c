@@ -307,11 +307,11 @@ static void many_states(void **state)
     search.weights = TRF_WEIGHTS_INT8;
     OK(trf_model_create(&model, &config, &err));
     OK(trf_translator_create(&t, model, &search, &err));
-    OK(trf_project(t, &states, &logits, &err));
+    OK(kit_project(t, &states, &logits, &err));
     logits = trf_tensor_of(one, 2, 1, VOCAB, 1);
     for (i = 0; i < ROWS; i += 7) {
         states = trf_tensor_of(x + i * 64, 2, 1, 64, 1);
-        OK(trf_project(t, &states, &logits, &err));
+        OK(kit_project(t, &states, &logits, &err));
         assert_memory_equal(one, all + i * VOCAB, sizeof one);
     }
     trf_translator_destroy(t);
@@ -337,7 +337,7 @@ static void tied_embeddings_are_rounded(void **state)
     (void)state;
     search.weights = TRF_WEIGHTS_INT8;
     OK(trf_model_create(&model, &config, &err));
-    n = trf_source_rows(model, &batch.source) * 64;
+    n = kit_source_rows(model, &batch.source) * 64;
     for (rounded = 0; rounded < 2; rounded++) {
         if (rounded) {
             trf_real *floats;
@@ -355,7 +355,7 @@ static void tied_embeddings_are_rounded(void **state)
         }
         out = trf_tensor_of(states[rounded], 2, n / 64, 64, 1);
         OK(trf_translator_create(&t, model, &search, &err));
-        OK(trf_encode(t, &batch.source, &out, &err));
+        OK(kit_encode(t, &batch.source, &out, &err));
         trf_translator_destroy(t);
     }
     for (i = 0; i < n; i++) {
@@ -377,9 +377,9 @@ static void converted_rows_fit(void **state)
     search.weights = TRF_WEIGHTS_INT8;
     OK(trf_model_create(&model, &config, &err));
     OK(trf_translator_create(&t, model, &search, &err));
-    assert_true(trf__cpu_of(&t->pass.run)->work_bytes >=
-                trf__cpu_converted(TRF__INT8, trf__max64(t->pass.plan.limits.source_rows,
-                                                         t->pass.plan.limits.target_rows),
+    assert_true(trf__cpu_of(&t->reader.pass.run)->work_bytes >=
+                trf__cpu_converted(TRF__INT8, trf__max64(t->reader.pass.plan.limits.source_rows,
+                                                         t->reader.pass.plan.limits.target_rows),
                                    config.d_ff));
     trf_translator_destroy(t);
     trf_model_destroy(model);

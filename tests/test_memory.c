@@ -182,7 +182,7 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
     s.threads = threads;
     assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
     assert_int_equal(trf_translator_create(&translator, model, &s, &err), TRF_OK);
-    out = trf_tensor_of(logits, 2, trf_target_rows(model, &batch.target), VOCAB, 1);
+    out = trf_tensor_of(logits, 2, kit_target_rows(model, &batch.target), VOCAB, 1);
     for (round = 0; round < 4; round++) {
         if (round == 1) {
             calls = memory.calls;
@@ -191,8 +191,8 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
         status |= trf_translate(translator, &batch.source, NULL, &err);
         status |= kit_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64,
                                 &n, &err);
-        status |= trf_score(translator, &batch, score, &err);
-        status |= trf_logits(translator, &batch, &out, &err);
+        status |= trf_reader_score(trf_translator_reader(translator), &batch, NULL, score, &err);
+        status |= kit_logits(translator, &batch, &out, &err);
     }
     assert_int_equal(seen(), 0);
     assert_int_equal(status, TRF_OK);
@@ -295,7 +295,7 @@ OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->
 OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
 OPERATION(do_translate, trf_translate(w->translator, &w->large.source, NULL, err))
 OPERATION(do_text, trf_translate_text(w->translator, "a b c a b", w->answer, sizeof w->answer, err))
-OPERATION(do_score, trf_score(w->translator, &w->large, w->scores, err))
+OPERATION(do_score, trf_reader_score(trf_translator_reader(w->translator), &w->large, NULL, w->scores, err))
 OPERATION(do_corpus, trf_corpus_create(&w->corpus, &w->corpus_options, err))
 OPERATION(do_add,
           trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err))

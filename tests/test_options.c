@@ -447,7 +447,7 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, COUNT, "buffer", buffer),
     OPTION(INSPECT, COUNT, "translate-batch", inspect.translate_batch),
     OPTION(TRANSLATE, TEXTS, "with", with),
-    OF(TRANSLATE, "ensemble-rule", search.ensemble_rule, trf_ensemble_rule,
+    OF(TRANSLATE, "ensemble-rule", search.ensemble.rule, trf_ensemble_rule,
        {"arithmetic", TRF_ENSEMBLE_ARITHMETIC}, {"geometric", TRF_ENSEMBLE_GEOMETRIC}),
     OPTION(TRANSLATE, TEXT, "ensemble-weights", ensemble_weights),
     OF(TRANSLATE, "weights", kept, int32_t, {"full", 0}, {"bf16", 1}, {"int8", 2}),
@@ -1164,7 +1164,7 @@ static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double 
     wanted.search.at_limit = at_limit;
     wanted.search.min_length = min_length;
     wanted.search.renormalize_logits = renormalize_logits;
-    wanted.search.ensemble_rule = rule == TRF_SEARCH_MARIAN ? TRF_ENSEMBLE_GEOMETRIC
+    wanted.search.ensemble.rule = rule == TRF_SEARCH_MARIAN ? TRF_ENSEMBLE_GEOMETRIC
                                                             : TRF_ENSEMBLE_ARITHMETIC;
 }
 
@@ -1226,7 +1226,7 @@ static void effects(void **state)
     EFFECT(TRANSLATE, "weights", "int8", wanted.kept = 2;
            wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_INT8);
     EFFECT(TRANSLATE, "ensemble-rule", "geometric",
-           wanted.search.ensemble_rule = wanted.sampling.ensemble_rule = TRF_ENSEMBLE_GEOMETRIC);
+           wanted.search.ensemble.rule = wanted.sampling.ensemble.rule = TRF_ENSEMBLE_GEOMETRIC);
     for (i = 0; i < n_rows; i++)
         if (!rows[i].then != !seen[i])
             fail_msg("what --%s does besides is not in tests/test_options.c", rows[i].name);

@@ -69,7 +69,7 @@ static void many_rows(void **state)
         config.device.products = kit_cblas_serves() ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_BUILT_IN;
         OK(trf_model_create(&model, &config, &err));
         if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
-        rows = trf_target_rows(model, &batch.target);
+        rows = kit_target_rows(model, &batch.target);
         assert_true(rows > 512);
         for (packed = 0; packed < 2; packed++) {
             trf_translator *t = NULL;
@@ -79,7 +79,7 @@ static void many_rows(void **state)
             out = trf_tensor_of(numbers[packed], 2, rows, VOCAB, 1);
             if (packed) OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
             OK(trf_translator_create(&t, model, NULL, &err));
-            OK(trf_logits(t, &batch, &out, &err));
+            OK(kit_logits(t, &batch, &out, &err));
             trf_translator_destroy(t);
         }
         for (i = 0; i < rows * VOCAB; i++)

@@ -133,7 +133,7 @@ static void strings(void **state)
     OK(trf_translate_text(translator, "kein B\xC3\xA4r tr\xC3\xA4umt", buffer, sizeof buffer,
                           &err));
     assert_string_equal(buffer, "r\xC3\xAAve ours aucun");
-    assert_int_equal(trf_hypothesis_count(translator, 0), 3);
+    assert_int_equal(kit_count(translator, 0), 3);
     sentence(63, from, to, sizeof from);
     OK(trf_translate_text(translator, from, buffer, sizeof buffer, &err));
     assert_string_equal(buffer, to);
@@ -166,7 +166,7 @@ static void strings(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
     FAILS(TRF_E_FORMAT,
           trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
-    assert_int_equal(trf_hypothesis_count(translator, 0),
+    assert_int_equal(kit_count(translator, 0),
                      0); /* nobody gets the answer to the text before */
     assert_int_equal(err.where, 5);
     assert_string_equal(buffer, "");
@@ -227,7 +227,7 @@ static void many_sentences(void **state)
     trf_translator_destroy(translator);
 }
 
-/* Scores of pairs are those of trf_logits, in any batch. */
+/* Scores of pairs are those of the logits, in any batch. */
 static void scoring(void **state)
 {
     trf_error err;
@@ -237,7 +237,7 @@ static void scoring(void **state)
     double scores[PAIRS], lp[64 * VOCAB];
     int32_t i, k, at = 0;
     (void)state;
-    OK(trf_score(translator, batch, scores, &err));
+    OK(trf_reader_score(trf_translator_reader(translator), batch, NULL, scores, &err));
     for (i = 0; i < PAIRS; at += p.lengths[i], i++) {
         double sum = 0;
         log_probabilities(translator, p.source + at, p.lengths[i], p.target + at, p.lengths[i],
@@ -933,7 +933,7 @@ static void decoder_only(void **state)
     assert_in_range(n, LENGTH - 2, LENGTH);
     OK(kit_translate(translator, NULL, 0, answer, 32, &n, &err));
     assert_in_range(n, LENGTH - 1, LENGTH + 1);
-    FAILS(TRF_E_STATE, trf_encode(translator, &batch.target, NULL, &err));
+    FAILS(TRF_E_STATE, kit_encode(translator, &batch.target, NULL, &err));
     batch.target.count = 1;
     FAILS(TRF_E_STATE, kit_translate_with(translator, &batch.target, &batch.target, NULL, 0, &err));
     assert_string_equal(err.what, "kind");
@@ -972,24 +972,24 @@ static void encoder_only(void **state)
         kit_close(&to);
         kit_close(&from);
     }
-    rows = trf_source_rows(model, sources);
+    rows = kit_source_rows(model, sources);
     for (i = 0; i < 2; i++) {
         states[i] = (trf_real *)calloc((size_t)rows * 32, sizeof(trf_real));
         out[i] = trf_tensor_of(states[i], 2, rows, 32, 1);
     }
     translator = translator_of(model, NULL);
     other = translator_of(whole, NULL);
-    OK(trf_encode(translator, sources, &out[0], &err));
-    OK(trf_encode(other, sources, &out[1], &err));
+    OK(kit_encode(translator, sources, &out[0], &err));
+    OK(kit_encode(other, sources, &out[1], &err));
     assert_memory_equal(states[0], states[1], (size_t)rows * 32 * sizeof(trf_real));
     for (i = 0; i < rows * 32; i++) assert_true(fabs((double)states[0][i]) < 10);
     assert_true(fabs((double)states[0][0]) > 0);
     wrong = trf_tensor_of(states[0], 2, rows - 1, 32, 1);
-    FAILS(TRF_E_SHAPE, trf_encode(translator, sources, &wrong, &err));
+    FAILS(TRF_E_SHAPE, kit_encode(translator, sources, &wrong, &err));
     FAILS(TRF_E_STATE, kit_translate_with(translator, sources, sources, NULL, 0, &err));
     assert_string_equal(err.what, "kind");
     FAILS(TRF_E_STATE, trf_translate(translator, sources, NULL, &err));
-    FAILS(TRF_E_STATE, trf_logits(translator, &p.batch, &little, &err));
+    FAILS(TRF_E_STATE, kit_logits(translator, &p.batch, &little, &err));
     FAILS(TRF_E_UNSUPPORTED, trf_trainer_create(&trainer, model, NULL, &err));
     trf_translator_destroy(translator);
     trf_translator_destroy(other);
@@ -1035,8 +1035,8 @@ static void nothing_given(void **state)
     n = 0;
     assert_true(trf_model_parameter_index(NULL, "x") == -1 &&
                 trf_model_parameter_index(learnt, NULL) == -1);
-    assert_true(trf_hypothesis_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
-    assert_true(trf_source_rows(NULL, &batch->source) == 0 && trf_target_rows(learnt, NULL) == 0);
+    assert_true(kit_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
+    assert_true(kit_source_rows(NULL, &batch->source) == 0 && kit_target_rows(learnt, NULL) == 0);
     assert_true(trf_trainer_step(NULL) == 0 && !trf_trainer_options(NULL));
     assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
                 trf_tensor_count(NULL) == 0);
@@ -1087,14 +1087,14 @@ static void nothing_given(void **state)
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_translator_create(&t, model, &search, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_score(t, batch, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_score(t, NULL, &score, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_score(t, &no_ids, &score, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_score(t, &no_lengths, &score, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_logits(t, batch, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_logits(t, batch, &no_data, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_encode(t, NULL, &no_data, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_encode(t, &batch->source, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), batch, NULL, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), NULL, NULL, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), &no_ids, NULL, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), &no_lengths, NULL, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_logits(t, batch, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_logits(t, batch, &no_data, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_encode(t, NULL, &no_data, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_encode(t, &batch->source, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, kit_translate(t, NULL, 3, &n, 1, &n, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));

@@ -359,7 +359,7 @@ static trf_model *lively_model(const trf_config *c)
     return model;
 }
 
-/* The best answer's log-probability, that of trf_score added up, and the score of the search. */
+/* The best answer's log-probability, that of trf_reader_score added up, and the score of the search. */
 static double own_log_probability(const trf_model *model, int beam, int renormalize, double *score)
 {
     static const int32_t ids[3] = {5, 6, 7}, length = 3;
@@ -390,7 +390,7 @@ static double own_log_probability(const trf_model *model, int beam, int renormal
     result = h->log_probability;
     *score = h->score;
     assert_true(sum == result);
-    OK(trf_score(t, &pair, &scored, &err));
+    OK(trf_reader_score(trf_translator_reader(t), &pair, NULL, &scored, &err));
     assert_true(fabs(scored - result) < 1e-5 * fabs(scored));
     trf_translator_destroy(t);
     return result;
@@ -465,7 +465,7 @@ static void a_memory_of_one_row_needs_no_tag(void **state)
         trf_translator *t;
         search.source_tagged = tagged;
         t = translator_of(model, &search);
-        OK(trf_decode(t, &memory, &one, &targets, &out, &err));
+        OK(kit_decode(t, &memory, &one, &targets, &out, &err));
         if (tagged) {                           /* a source still needs its tag */
             const int32_t zero = 0;
             double scored;
@@ -474,7 +474,7 @@ static void a_memory_of_one_row_needs_no_tag(void **state)
             pair.source.lengths = &zero;
             pair.source.count = 1;
             pair.target = targets;
-            FAILS(TRF_E_INVALID_ARG, trf_score(t, &pair, &scored, &err));
+            FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), &pair, NULL, &scored, &err));
         }
         trf_translator_destroy(t);
     }
@@ -557,7 +557,7 @@ static void packed_models_have_the_same_bits(void **state)
             text.target.ids = ids;
             text.target.lengths = &length;
             text.target.count = 1;
-            OK(trf_score(t, &text, &scored[packed], &err));
+            OK(trf_reader_score(trf_translator_reader(t), &text, NULL, &scored[packed], &err));
             trf_translator_destroy(t);
             trf_model_destroy(model);
         }

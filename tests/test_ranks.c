@@ -496,7 +496,7 @@ static void parts_are_whole(void **state)
     OK(trf_model_create(&model, &j.c, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_forward_backward(trainer, &b, &report, &err));
-    assert_int_equal(report.target_tokens, trf_target_rows(model, &b.target));
+    assert_int_equal(report.target_tokens, kit_target_rows(model, &b.target));
     OK(trf_forward_backward(trainer, &second, NULL, &err));
     OK(trf_optimizer_step(trainer, &sum, &err));
     wanted = hash_state(trainer);

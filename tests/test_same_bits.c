@@ -113,11 +113,11 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     assert_int_equal(trf_evaluate(trainer, &batch, &report, NULL), TRF_OK);
     hash = hash_bytes(hash, &report.nll, sizeof report.nll);
     assert_int_equal(trf_translator_create(&translator, model, &s, NULL), TRF_OK);
-    assert_int_equal(trf_score(translator, &batch, scores, NULL), TRF_OK);
+    assert_int_equal(trf_reader_score(trf_translator_reader(translator), &batch, NULL, scores, NULL), TRF_OK);
     hash = hash_bytes(hash, scores, 120 * sizeof *scores);
     some = kit_slice(&batch, 0, 3);
-    out = trf_tensor_of(logits, 2, trf_target_rows(model, &some.target), 1100, 1);
-    assert_int_equal(trf_logits(translator, &some, &out, NULL), TRF_OK);
+    out = trf_tensor_of(logits, 2, kit_target_rows(model, &some.target), 1100, 1);
+    assert_int_equal(kit_logits(translator, &some, &out, NULL), TRF_OK);
     hash = hash_bytes(hash, logits, (size_t)(out.shape[0] * out.shape[1]) * sizeof *logits);
     for (i = 0; i < TALL - 1; i++) tall[i] = 3 + i;
     some.source.ids = some.target.ids = tall;

@@ -1453,7 +1453,7 @@ static void test_eos_leaves_the_softmax(void **state)
         search.renormalize_logits = renormalize_logits;
         assert_int_equal(trf_translator_create(&translator, model, &search, &err), TRF_OK);
         assert_int_equal(trf_translate(translator, &x, NULL, &err), TRF_OK);
-        assert_int_equal(trf_hypothesis_count(translator, 0), 3);
+        assert_int_equal(kit_count(translator, 0), 3);
         for (k = 0; k < 3; k++) {
             h[renormalize_logits][k] = *trf_hypothesis_at(translator, 0, k);
             memcpy(ids[renormalize_logits][k], h[renormalize_logits][k].ids,
@@ -1468,7 +1468,7 @@ static void test_eos_leaves_the_softmax(void **state)
             pair.target.ids = ids[renormalize_logits][k];
             pair.target.lengths = &got->n;
             pair.target.count = 1;
-            assert_int_equal(trf_logits(translator, &pair, &out, &err), TRF_OK);
+            assert_int_equal(kit_logits(translator, &pair, &out, &err), TRF_OK);
             assert_true(got->n >= LEAST);
             for (t = 0; t < got->n + (got->ended == TRF_ENDED_EOS); t++) {
                 const trf_real *z = logits + t * V;
@@ -1532,7 +1532,7 @@ static void test_token_probabilities(void **state)
                     if (forced) assert_int_equal(kit_translate_with(t, &x, &y, NULL, 0, &err), TRF_OK);
                     else assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_OK);
                     for (i = 0; i < N; at += lengths[i++])
-                        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+                        for (k = 0; k < kit_count(t, i); k++) {
                             const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
                             int32_t n, j, ends = h->ended == TRF_ENDED_EOS;
                             double sum = h->prompt_log_probability;
@@ -1549,7 +1549,7 @@ static void test_token_probabilities(void **state)
                             pair.target.lengths = &n;
                             pair.target.count = 1;
                             out = trf_tensor_of(logits, 2, n + 1, V, 1);
-                            assert_int_equal(trf_logits(look, &pair, &out, &err), TRF_OK);
+                            assert_int_equal(kit_logits(look, &pair, &out, &err), TRF_OK);
                             for (j = begin; j < n + ends; j++) {
                                 const trf_real *z = logits + j * V;
                                 double all = 0;

@@ -109,7 +109,7 @@ static void next_logits(const pair_of_models *m, const asked *a, const sequence 
         trf_batch batch;
         memset(&batch, 0, sizeof batch);
         batch.target = target;
-        OK(trf_logits(m->t, &batch, &logits, &err));
+        OK(kit_logits(m->t, &batch, &logits, &err));
     } else {
         int32_t source[MAX_IDS], n = 0, i;
         trf_sequences read = one(source, &n);
@@ -120,9 +120,9 @@ static void next_logits(const pair_of_models *m, const asked *a, const sequence 
         if (c->source_eos) source[n++] = EOS;
         if (a->search.source_last >= 0) source[n++] = a->search.source_last;
         encoded = trf_tensor_of(memory, 2, n, 16, 1);
-        OK(trf_encode(m->reads, &read, &encoded, &err));
-        OK(trf_decode(m->t, &encoded, &n, &target, &hidden, &err));
-        OK(trf_project(m->t, &hidden, &logits, &err));
+        OK(kit_encode(m->reads, &read, &encoded, &err));
+        OK(kit_decode(m->t, &encoded, &n, &target, &hidden, &err));
+        OK(kit_project(m->t, &hidden, &logits, &err));
     }
     for (w = 0; w < c->target_vocab; w++) z[w] = (double)rows[s->n * c->target_vocab + w];
 }
@@ -497,8 +497,8 @@ static int same_as_plain(const pair_of_models *m, const asked *a, int number, co
     hidden = trf_model_config(m->model)->kind == TRF_DECODER_ONLY ? a->n_source
            : !a->n_prefix && a->search.forced_first >= 0;
     search_once(m, a, &t);
-    if (trf_hypothesis_count(t, 0) != n)
-        fail_msg("case %d: expected %d answers, got %d", number, n, trf_hypothesis_count(t, 0));
+    if (kit_count(t, 0) != n)
+        fail_msg("case %d: expected %d answers, got %d", number, n, kit_count(t, 0));
     for (k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, 0, k);
         double own = 0, before = 0;
@@ -634,8 +634,8 @@ static void same_in_batches(const pair_of_models *m, asked *a)
     for (i = total = 0; i < 40; total += lengths[i++]) {
         trf_sequences single = one(ids + total, lengths + i);
         OK(trf_translate(alone, &single, NULL, &err));
-        assert_int_equal(trf_hypothesis_count(alone, 0), trf_hypothesis_count(t, i));
-        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+        assert_int_equal(kit_count(alone, 0), kit_count(t, i));
+        for (k = 0; k < kit_count(t, i); k++) {
             const trf_hypothesis *h = trf_hypothesis_at(t, i, k), *g = trf_hypothesis_at(alone, 0, k);
             assert_int_equal(h->n, g->n);
             assert_memory_equal(h->ids, g->ids, (size_t)h->n * sizeof *h->ids);
@@ -755,7 +755,7 @@ static void test_phrases_exhaustively(void **state)
         a.n_phrases[1] = 1 + pick(2);
         enumerate(&m, &a, &nothing, LIMIT, best);
         search_once(&m, &a, &t);
-        assert_int_equal(trf_hypothesis_count(t, 0), 2);
+        assert_int_equal(kit_count(t, 0), 2);
         for (rank = 0; rank < 2; rank++) {
             const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
             assert_int_equal(h->n, best[rank].n);
@@ -913,7 +913,7 @@ static void test_everything_banned(void **state)
     a.search.banned.count = VOCAB - 2;
     for (i = 0; i < VOCAB - 2; i++) { a.ids[i] = i ? 2 + i : BOS; a.lengths[i] = 1; }
     search_once(&m, &a, &t);
-    assert_int_equal(trf_hypothesis_count(t, 0), 1);
+    assert_int_equal(kit_count(t, 0), 1);
     assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 0);
     assert_true(trf_hypothesis_at(t, 0, 0)->log_probability == -HUGE_VAL);
     trf_translator_destroy(t);
@@ -1090,11 +1090,11 @@ static void test_tagged_sources(void **state)
     memset(&batch, 0, sizeof batch);
     batch.source.ids = tagged; batch.source.lengths = n[1]; batch.source.count = 2;
     batch.target.ids = targets; batch.target.lengths = lengths; batch.target.count = 2;
-    OK(trf_score(t, &batch, other, &err));
+    OK(trf_reader_score(trf_translator_reader(t), &batch, NULL, other, &err));
     s.source_tagged = 1;
     OK(trf_translator_create(&scores, m.model, &s, &err));
     OK(trf_translate(scores, &sources, NULL, &err));
-    OK(trf_score(scores, &batch, score, &err));
+    OK(trf_reader_score(trf_translator_reader(scores), &batch, NULL, score, &err));
     for (i = 0; i < 2; i++) {
         assert_true(fabs(score[i] - wanted[i]) < 1e-4);
         assert_true(fabs(other[i] - wanted[i]) > 1e-3);         /* the tag in front of EOS is another source */
@@ -1110,18 +1110,16 @@ static void test_tagged_sources(void **state)
     for (i = 0; i < 2; i++) {
         const trf_batch explained = {reads, {NULL, NULL, 0}, 0, {0, 0, 0}};
         const trf_batch *x = i ? &explained : &batch;
-        trf_views views;
-        trf_tensor out;
-        memset(&views, 0, sizeof views);
+        trf_reading seen;
         rows[i] = (trf_real *)calloc(2 * 10 * 16, sizeof **rows);
-        out = trf_tensor_of(rows[i], 3, 2, 10, 16);
-        views.encoder_states = &out;
-        OK(trf_look_inside(i ? m.reads : scores, x, &views, &err));
+        OK(trf_reader_read(trf_translator_reader(i ? m.reads : scores), x, TRF_READ_ENCODER_STATES, NULL, &seen, &err));
+        assert_int_equal(trf_tensor_count(&seen.encoder_states), 2 * 10 * 16);
+        memcpy(rows[i], seen.encoder_states.data, 2 * 10 * 16 * sizeof **rows);
     }
     for (i = 0; i < 320; i++) assert_true(fabs((double)(rows[0][i] - rows[1][i])) < 1e-5);
 
     batch.source.lengths = empty;
-    assert_int_equal(trf_score(scores, &batch, score, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_reader_score(trf_translator_reader(scores), &batch, NULL, score, &err), TRF_E_INVALID_ARG);
     assert_int_equal(err.where, 1);
     o.source_tagged = 2;
     assert_int_equal(trf_train_check(&o, NULL, &err), TRF_E_INVALID_ARG);

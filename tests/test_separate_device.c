@@ -142,12 +142,12 @@ static trf_sequences sources_of(trf_batch *batch, const trf_config *c)
 static uint64_t look(trf_translator *t, uint64_t hash)
 {
     static trf_real numbers[200 * VOCAB];
-    const trf_config *c = trf_model_config(t->model);
+    const trf_config *c = trf_model_config(t->reader.model);
     trf_batch batch, one;
     trf_sequences sources = sources_of(&batch, c);
     trf_tensor out;
     double scores[6];
-    int64_t rows = trf_target_rows(t->model, &batch.target);
+    int64_t rows = kit_target_rows(t->reader.model, &batch.target);
     OK(trf_translate(t, &sources, NULL, &err));
     hash = hash_answers(hash, t, sources.count);
     if (c->kind != TRF_DECODER_ONLY) {
@@ -158,14 +158,14 @@ static uint64_t look(trf_translator *t, uint64_t hash)
         OK(kit_translate_with(t, &again.source, &wanted, NULL, 0, &err));
         hash = hash_answers(hash, t, 6);
         sources_of(&batch, c);
-        out = trf_tensor_of(numbers, 2, trf_source_rows(t->model, &batch.source), D, 1);
-        OK(trf_encode(t, &batch.source, &out, &err));
+        out = trf_tensor_of(numbers, 2, kit_source_rows(t->reader.model, &batch.source), D, 1);
+        OK(kit_encode(t, &batch.source, &out, &err));
         hash = hash_tensor(hash, out);
     }
-    OK(trf_score(t, &batch, scores, &err));
+    OK(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, &err));
     hash = hash_bytes(hash, scores, sizeof scores);
     out = trf_tensor_of(numbers, 2, rows, VOCAB, 1);
-    OK(trf_logits(t, &batch, &out, &err));
+    OK(kit_logits(t, &batch, &out, &err));
     hash = hash_tensor(hash, out);
     one = kit_slice(&batch, 1, 1);
     out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);
@@ -544,13 +544,13 @@ static void test_counts_of_looks(void **state)
     (void)state;
     for (i = 0; i < 2; i++) {       /* the first time memory may grow */
         separate_reset();
-        OK(trf_score(t, &batch, scores, &err));
+        OK(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, &err));
         if (i > 0) CROSSED(1, 1, 0, 1);
         out = trf_tensor_of(numbers, 2, 15, D, 1);
-        OK(trf_encode(t, &batch.source, &out, &err));
+        OK(kit_encode(t, &batch.source, &out, &err));
         if (i > 0) CROSSED(1, 0, 1, 1);
         out = trf_tensor_of(numbers, 2, 15, VOCAB, 1);
-        OK(trf_logits(t, &batch, &out, &err));
+        OK(kit_logits(t, &batch, &out, &err));
         if (i > 0) CROSSED(1, 0, 1, 1);
         out = trf_tensor_of(numbers, 2, 5, 5, 1);
         OK(kit_attention_weights(t, &one, TRF_DECODER_CROSS, 0, 0, &out, &err));
@@ -647,7 +647,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("sums", p->loss.sums, sizeof *p->loss.sums);
     OBJECT("room for logits", p->loss.scratch, VOCAB * number);
     OBJECT("packed copies",
-           (const trf_real *)l->translator->pass.weights.packed + layout->parts[0].in.w,
+           (const trf_real *)l->translator->reader.pass.weights.packed + layout->parts[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->caches->self, 2 * D * number);
     OBJECT("keys of the source", h->caches->cross, number);
@@ -657,7 +657,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("searches", h->there.progress, sizeof(trf__progress));
     OBJECT("beams", h->beam_memory, 8);
     OBJECT("logits of a token", h->top_scratch, VOCAB * number);
-    OBJECT("room for looking inside", l->translator->work.memory, 2 * number);
+    OBJECT("room for looking inside", l->translator->reader.work.memory, 2 * number);
     OBJECT("room of a block", l->context->work.memory, 2 * sizeof(double));
 #undef OBJECT
     assert_true(n <= OBJECTS);
@@ -904,19 +904,19 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     case LATE_REPORT: status = trf_trainer_report(l->trainer, &report, e); break;
     case TRANSLATE:
         status = trf_translate(l->translator, &sources, NULL, e);
-        if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
+        if (status != TRF_OK) assert_int_equal(kit_count(l->translator, 0), 0);
         break;
     case PREFIXED:
         status = kit_translate_with(l->translator, &sources, &prefixes.target, NULL, 0, e);
         break;
-    case SCORE: status = trf_score(l->translator, &large, scores, e); break;
+    case SCORE: status = trf_reader_score(trf_translator_reader(l->translator), &large, NULL, scores, e); break;
     case ENCODE:
-        out = trf_tensor_of(numbers, 2, trf_source_rows(l->model, &one.source), D, 1);
-        status = trf_encode(l->translator, &one.source, &out, e);
+        out = trf_tensor_of(numbers, 2, kit_source_rows(l->model, &one.source), D, 1);
+        status = kit_encode(l->translator, &one.source, &out, e);
         break;
     case LOGITS:
-        out = trf_tensor_of(numbers, 2, trf_target_rows(l->model, &one.target), VOCAB, 1);
-        status = trf_logits(l->translator, &one, &out, e);
+        out = trf_tensor_of(numbers, 2, kit_target_rows(l->model, &one.target), VOCAB, 1);
+        status = kit_logits(l->translator, &one, &out, e);
         break;
     case ATTENTION:
         out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);

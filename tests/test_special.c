@@ -1,4 +1,4 @@
-/* build: shared */
+/* build: shared plain:shared:all */
 /* Special ids as published models have them: Marian's (pad last, no bos), T5's, GPT-2's (bos is
    eos, nothing else) and Llama's. What may be absent and what may not, answers against the list of
    all answers, a bos that is eos against one that only looks like it, files. */
@@ -124,11 +124,11 @@ static double score_of(trf_translator *t, const int32_t *ids, int32_t n)
     double score;
     batch.target.ids = ids;
     batch.target.lengths = &n;
-    OK(trf_score(t, &batch, &score, &err));
+    OK(trf_reader_score(trf_translator_reader(t), &batch, NULL, &score, &err));
     return score;
 }
 
-/* A beam as wide as all answers there are: each of them once, with the score that trf_score gives
+/* A beam as wide as all answers there are: each of them once, with the score that trf_reader_score gives
    it. `tokens` are those that an answer may have. */
 static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_tokens, int ban_unk)
 {
@@ -152,7 +152,7 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
     OK(trf_translator_create(&t, model, &search, &err));
     if (c->kind == TRF_DECODER_ONLY) input.lengths = no_length;
     OK(trf_translate(t, &input, NULL, &err));
-    assert_int_equal(trf_hypothesis_count(t, 0), all);
+    assert_int_equal(kit_count(t, 0), all);
     memset(seen, 0, sizeof seen);
     for (k = 0; k < all; k++) {
         trf_hypothesis h = *trf_hypothesis_at(t, 0, k);
@@ -276,10 +276,10 @@ static void decoder_alone(void **state)
     (void)state;
     OK(trf_model_create(&model, &c, &err));
     OK(trf_translator_create(&t, model, NULL, &err));
-    OK(trf_encode(t, &batch.source, &m, &err));
-    OK(trf_decode(t, &m, rows, &batch.target, &s, &err));
-    OK(trf_project(t, &s, &z, &err));
-    OK(trf_logits(t, &batch, &w, &err));
+    OK(kit_encode(t, &batch.source, &m, &err));
+    OK(kit_decode(t, &m, rows, &batch.target, &s, &err));
+    OK(kit_project(t, &s, &z, &err));
+    OK(kit_logits(t, &batch, &w, &err));
     for (i = 0; i < 18; i++) assert_true(fabs((double)logits[i] - (double)want[i]) < 1e-5);
     trf_translator_destroy(t);
     trf_model_destroy(model);
@@ -369,7 +369,7 @@ static void bos_in_targets(void **state)
     OK(trf_model_create(&refuses, &c, &err));
     { trf_translator *t; double score;
       OK(trf_translator_create(&t, refuses, NULL, &err));
-      FAILS(trf_score(t, &batch, &score, &err), TRF_E_INVALID_ARG, "target", 0);
+      FAILS(trf_reader_score(trf_translator_reader(t), &batch, NULL, &score, &err), TRF_E_INVALID_ARG, "target", 0);
       trf_translator_destroy(t); }
     trf_model_destroy(refuses);
 }

@@ -732,7 +732,7 @@ static void batches_are_checked_alike(void **state)
     OK(trf_stage_create(&stage, trainer, 1, sum_alone, NULL, &err));
     OK(trf_stage_rows(stage, &b, &in, &out, &err));
     assert_int_equal(in, 0);
-    assert_int_equal(out, trf_source_rows(model, &b.source));
+    assert_int_equal(out, kit_source_rows(model, &b.source));
     p.target[3] = VOCAB;
     FAILS(TRF_E_INVALID_ARG, trf_stage_rows(stage, &b, &in, &out, &err));
     assert_string_equal(err.what, "target");
@@ -805,7 +805,7 @@ static void no_targets(void **state)
     OK(trf_model_create_stage(&j.model, &j.c, 0, 1, &err));
     OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
     OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
-    out = trf_tensor_of(rows, 2, trf_source_rows(j.model, &b.source), 16, 1);
+    out = trf_tensor_of(rows, 2, kit_source_rows(j.model, &b.source), 16, 1);
     OK(trf_stage_forward(j.stage, 0, &b, NULL, &out, &err));
     OK(trf_stage_backward(j.stage, 0, &out, NULL, NULL, &err));
     before = hash_state(j.trainer);

@@ -74,8 +74,8 @@ static trf_batch end_targets(ended *to, const trf_batch *b, int32_t eos)
 static void logits_of(const lab *l, const trf_batch *batch, trf_real *numbers, int64_t rows)
 {
     trf_tensor out = trf_tensor_of(numbers, 2, rows, VOCAB, 1);
-    assert_int_equal(trf_target_rows(l->model, &batch->target), rows);
-    OK(trf_logits(l->translator, batch, &out, &err));
+    assert_int_equal(kit_target_rows(l->model, &batch->target), rows);
+    OK(kit_logits(l->translator, batch, &out, &err));
 }
 
 static void the_same_bits(void **state)
@@ -119,12 +119,12 @@ static void the_same_bits(void **state)
             assert_memory_equal(&a, &b, sizeof a);
             assert_true(hash_weights(HASH_START, l1.model) == hash_weights(HASH_START, l0.model));
         }
-        rows = trf_target_rows(l1.model, &plain.target);
+        rows = kit_target_rows(l1.model, &plain.target);
         logits_of(&l1, &plain, x, rows);
         logits_of(&l0, &written, y, rows);
         assert_memory_equal(x, y, (size_t)(rows * VOCAB) * sizeof *x);
-        OK(trf_score(l1.translator, &plain, scores[0], &err));
-        OK(trf_score(l0.translator, &written, scores[1], &err));
+        OK(trf_reader_score(trf_translator_reader(l1.translator), &plain, NULL, scores[0], &err));
+        OK(trf_reader_score(trf_translator_reader(l0.translator), &written, NULL, scores[1], &err));
         assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
         close_lab(&l1);
         close_lab(&l0);
@@ -152,9 +152,9 @@ static void rows_without_an_end(void **state)
         c0.target_eos = 0;
         l1 = open_lab(&c1, &o, NULL);
         l0 = open_lab(&c0, &o, NULL);
-        logits_of(&l1, &batch, x, trf_target_rows(l1.model, &batch.target));
-        logits_of(&l0, &batch, y, trf_target_rows(l1.model, &batch.target) - PAIRS);
-        OK(trf_score(l0.translator, &batch, scores, &err));
+        logits_of(&l1, &batch, x, kit_target_rows(l1.model, &batch.target));
+        logits_of(&l0, &batch, y, kit_target_rows(l1.model, &batch.target) - PAIRS);
+        OK(trf_reader_score(trf_translator_reader(l0.translator), &batch, NULL, scores, &err));
         for (i = 0; i < PAIRS; i++) {
             double sum = 0;
             for (k = 0; k < batch.target.lengths[i]; k++, bt += VOCAB, at += VOCAB) {
@@ -273,9 +273,9 @@ static void empty_targets(void **state)
             logits_of(&l, &batch, logits, 3);
             logits_of(&l, &empty, logits, 0);
             logits_of(&l, &nothing, logits, 0);
-            OK(trf_score(l.translator, &batch, scores, &err));
+            OK(trf_reader_score(trf_translator_reader(l.translator), &batch, NULL, scores, &err));
             assert_true(scores[0] == 0 && scores[1] < 0 && scores[2] == 0);
-            OK(trf_score(l.translator, &nothing, scores, &err));
+            OK(trf_reader_score(trf_translator_reader(l.translator), &nothing, NULL, scores, &err));
             assert_true(scores[1] == 0);
             close_lab(&l);
         }
@@ -334,7 +334,7 @@ static void searches(void **state)
                     begin.ids = beginnings[round]; begin.lengths = &n; begin.count = 1;
                     if (kind) OK(trf_translate(l.translator, &begin, NULL, &err));
                     else OK(kit_translate_with(l.translator, &from, &begin, NULL, 0, &err));
-                    for (k = 0; k < trf_hypothesis_count(l.translator, 0); k++) {
+                    for (k = 0; k < kit_count(l.translator, 0); k++) {
                         const trf_hypothesis h = *trf_hypothesis_at(l.translator, 0, k);
                         int32_t whole[LONGEST + 1], m = h.n + skipped;
                         double score, raw = h.log_probability;
@@ -358,7 +358,7 @@ static void searches(void **state)
                         batch.target.ids = whole;
                         batch.target.lengths = &m;
                         batch.target.count = 1;
-                        OK(trf_score(l.translator, &batch, &score, &err));
+                        OK(trf_reader_score(trf_translator_reader(l.translator), &batch, NULL, &score, &err));
                         if (rule != TRF_SEARCH_CTRANSLATE2 && !(fabs(score - raw) < 1e-4))
                             fail_msg("%g, not %g", raw, score);
                         if (kind)
@@ -424,9 +424,9 @@ static void chunks_are_learned(void **state)
     l = open_lab(&c, &o, NULL);
     for (i = 0; i < 60; i++) {
         OK(trf_corpus_next(corpus, &batch, &err));
-        assert_true(trf_target_rows(l.model, &batch.target) <= TOKENS - batch.target.count);
+        assert_true(kit_target_rows(l.model, &batch.target) <= TOKENS - batch.target.count);
         OK(trf_train_step(l.trainer, &batch, &report, &err));
-        assert_int_equal(report.target_tokens, trf_target_rows(l.model, &batch.target));
+        assert_int_equal(report.target_tokens, kit_target_rows(l.model, &batch.target));
         if (i == 0) first = report.loss;
     }
     assert_true(report.nll < 0.7 * first);
@@ -458,8 +458,8 @@ static void states_of(const trf_config *c, const trf_sequences *sources, trf_rea
     trf_tensor out;
     OK(trf_model_create(&model, c, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
-    out = trf_tensor_of(numbers, 2, trf_source_rows(model, sources), c->d_model, 1);
-    OK(trf_encode(translator, sources, &out, &err));
+    out = trf_tensor_of(numbers, 2, kit_source_rows(model, sources), c->d_model, 1);
+    OK(kit_encode(translator, sources, &out, &err));
     trf_translator_destroy(translator);
     trf_model_destroy(model);
 }
@@ -503,7 +503,7 @@ static void sources_begin_and_end(void **state)
             one = kit_slice(&batch, i, 1);
             one.target.ids = ids;
             one.target.lengths = &n;
-            OK(trf_score(l.translator, &one, &score, &err));
+            OK(trf_reader_score(trf_translator_reader(l.translator), &one, NULL, &score, &err));
             assert_true(fabs(score - wanted) < 1e-4);
             compared[0]++;
             OK(trf_translate(l.translator, &batch.source, NULL, &err));
@@ -521,7 +521,7 @@ static void sources_begin_and_end(void **state)
             one = kit_slice(&batch, i, 1);
             one.target.ids = h->ids;
             one.target.lengths = &n;
-            OK(trf_score(l.translator, &one, &score, &err));
+            OK(trf_reader_score(trf_translator_reader(l.translator), &one, NULL, &score, &err));
             assert_true(fabs(score - h->log_probability) < 1e-4);
             compared[1]++;
         }
@@ -551,9 +551,9 @@ static void sources_begin_and_end(void **state)
         OK(trf_translator_create(&asked, model, &search, &err));
         one = batch;
         out = trf_tensor_of(all, 2, at, 4, 1);
-        OK(trf_logits(asked, &one, &out, &err));
+        OK(kit_logits(asked, &one, &out, &err));
         out = trf_tensor_of(some, 2, at - PAIRS * (begins + ends), 4, 1);
-        OK(trf_classify(asked, &batch.source, &out, &err));
+        OK(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err));
         for (i = 0, row = 0, at = 0; i < PAIRS; i++, row += ends)
             for (k = 0, row += begins; k < batch.source.lengths[i]; k++, row++, at++) {
                 trf__softmax(all + row * 4, 4);

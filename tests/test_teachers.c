@@ -49,7 +49,7 @@ static double *softmax_of(const trf_model *model, const trf_batch *batch, int64_
     assert_true(p && z);
     search.max_length_b = 5;
     OK(trf_translator_create(&t, model, &search, &err));
-    OK(trf_logits(t, batch, &out, &err));
+    OK(kit_logits(t, batch, &out, &err));
     for (r = 0; r < rows; r++) {
         double most = -HUGE_VAL, sum = 0;
         for (v = 0; v < n; v++) if (z[r * n + v] > most) most = z[r * n + v];
@@ -68,8 +68,8 @@ static double plain_loss(const lab *l, const trf_model *const *teachers, int32_t
     const trf__pass *pass = &l->trainer->pass;
     const int32_t n = (int32_t)trf__n_logits(&l->c);
     const int64_t rows = trf__pools(&l->c) ? batch->source.count
-                       : l->c.kind == TRF_ENCODER_ONLY ? trf_source_rows(l->model, &batch->source)
-                       : trf_target_rows(l->model, &batch->target);
+                       : l->c.kind == TRF_ENCODER_ONLY ? kit_source_rows(l->model, &batch->source)
+                       : kit_target_rows(l->model, &batch->target);
     double *p = softmax_of(l->model, batch, rows, n), *q[2] = {NULL, NULL}, sum = 0, counted = 0;
     double e = l->o.label_smoothing;
     int64_t r;

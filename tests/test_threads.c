@@ -382,7 +382,7 @@ static int of_translator(const trf_model *model, int threads)
     int n;
     s.threads = threads;
     assert_int_equal(trf_translator_create(&translator, model, threads ? &s : NULL, NULL), TRF_OK);
-    n = of_run(&translator->pass.run);
+    n = of_run(&translator->reader.pass.run);
     trf_translator_destroy(translator);
     return n;
 }

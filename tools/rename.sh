@@ -29,14 +29,22 @@ for file; do
     }
     function argument(s, k) { s = substr(s, begin[k], end[k] - begin[k] + 1); sub(/^[ \t\n]+/, "", s); return s }
     # What stands in place of a call of `name` with n arguments, or "".
-    function call(s, name,    k, list) {
+    function call(s, name,    k, list, one) {
         if (!((name, n) in now)) return ""
         split(now[name, n], form, " ")
-        for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") argument(s, k)
+        for (k = 1; k <= n; k++) {
+            one = k == 1 && (name, n) in wrap ? wrap[name, n] "(" argument(s, k) ")" : argument(s, k)
+            list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") one
+        }
         if (form[2] == n + 1) list = list ", NULL"
         return form[1] "(" list ")" form[3]
     }
-    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
+    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call.
+    # read_by NAME COUNT NEW_NAME AT: the same; the first argument, a translator, becomes its reader
+    function read_by(name, count, new_name, at) {
+        was(name, count, new_name, at)
+        wrap[name, count] = "trf_translator_reader"
+    }
     function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
     BEGIN {
         was("trf_model_save", 3, "trf_model_save", 3)
@@ -49,7 +57,11 @@ for file; do
         was("trf_trainer_memory", 2, "trf_trainer_memory", 3)
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
         was("trf_stage_memory", 5, "trf_stage_memory", 6)
-        was("trf_tag", 4, "trf_classify", 0)
+        read_by("trf_tag", 4, "trf_reader_classify", 0)
+        read_by("trf_classify", 4, "trf_reader_classify", 0)
+        read_by("trf_embed", 6, "trf_reader_embed", 0)
+        read_by("trf_rank", 7, "trf_reader_rank", 0)
+        read_by("trf_score", 4, "trf_reader_score", 3)
         was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
@@ -89,7 +101,9 @@ for file; do
     gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
-    gone="$gone|trf_generator[a-z_]*"
+    gone="$gone|trf_generator[a-z_]*|trf_(encode|logits|decode|project|look_inside|views|source_rows|target_rows)"
+    gone="$gone|trf_attention_(count|at)|trf_(translator|sampler)_create_ensemble|trf_ensemble_memory|trf_score_each"
+    gone="$gone|trf_hypothesis_count|trf_model_pooling|ensemble_rule"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

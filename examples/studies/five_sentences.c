@@ -152,19 +152,15 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     const char *source[ROWS], *target[ROWS + 1];
     int32_t ids[2][ROWS], n[2], head, layers = trf_model_config(model)->decoder_layers;
     trf_batch b = {{ids[0], &n[0], 1}, {ids[1], &n[1], 1}, 0, {0, 0, 0}};
-    trf_translator *t = NULL;
-    trf_views views;
-    trf_tensor all, of;
+    trf_reader *reader = NULL;
+    trf_reading seen;
+    trf_tensor of;
     struct heat_map maps[HEADS];
     STUDY_TRY(trf_vocab_encode(x->source, english[0], ids[0], ROWS, &n[0], &err));
     STUDY_TRY(trf_vocab_encode(x->target, german[0], ids[1], ROWS, &n[1], &err));
-    all = study_tensor(s, trf_attention_count(model, &b, TRF_DECODER_CROSS), 0);
-    memset(&views, 0, sizeof views);
-    views.cross = &all;
-    STUDY_TRY(trf_translator_create(&t, model, NULL, &err));
-    STUDY_TRY(trf_look_inside(t, &b, &views, &err));
-    trf_translator_destroy(t);
-    of = trf_attention_at(model, &b, TRF_DECODER_CROSS, &all, 0);
+    STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
+    STUDY_TRY(trf_reader_read(reader, &b, TRF_READ_CROSS, NULL, &seen, &err));
+    of = seen.attention[TRF_DECODER_CROSS][0];
     words_of(english[0], source_text, sizeof source_text, source);
     target[words_of(german[0], target_text, sizeof target_text, target)] = "</s>";
     for (head = 0; head < HEADS; head++) {
@@ -179,6 +175,7 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     }
     study_heat_maps(s, "", "Five sentences: cross-attention of the last layer", maps, HEADS, 4, 0,
                     1);
+    trf_reader_destroy(reader);
 }
 
 /* Translates the new sentences; how many are right. */

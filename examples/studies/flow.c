@@ -4,14 +4,13 @@
    the whole pass. They claim that every layer keeps the shape of its input, and that decoding needs
    only the encoder's output ("memory"), not its input.
 
-   Two sentences of 10 and 7 tokens pass through a pre-norm model of 4 + 4 layers: once as a whole
-   (trf_logits), once in parts (trf_encode, trf_decode, trf_project), and once with every state and
-   every attention map recorded (trf_look_inside). */
+   Two sentences of 10 and 7 tokens pass through a pre-norm model of 4 + 4 layers: once as a whole,
+   once in parts (trf_read_from), and once with every state and every attention map recorded. */
 #include "study.h"
 
 enum { D = 64, HEADS = 4, LAYERS = 4, VOCAB = 50, SOURCE = 10 + 7, TARGET = 8 + 6, SENTENCES = 2 };
 
-struct net { trf_model *model; trf_translator *translator; trf_batch batch; int64_t rows[2]; };
+struct net { trf_model *model; trf_reader *reader; trf_batch batch; int64_t rows[2]; };
 
 static struct net net_of(struct study *s)
 {
@@ -30,42 +29,54 @@ static struct net net_of(struct study *s)
     c.source_vocab = c.target_vocab = VOCAB;
     c.device.threads = s->threads;
     STUDY_TRY(trf_model_create(&n.model, &c, &err));
-    STUDY_TRY(trf_translator_create(&n.translator, n.model, NULL, &err));
+    STUDY_TRY(trf_reader_create(&n.reader, n.model, NULL, &err));
     n.batch.source.ids = source;
     n.batch.target.ids = target;
     n.batch.source.lengths = lengths[0];
     n.batch.target.lengths = lengths[1];
     n.batch.source.count = n.batch.target.count = SENTENCES;
-    n.rows[0] = trf_source_rows(n.model, &n.batch.source);      /* with an EOS each */
-    n.rows[1] = trf_target_rows(n.model, &n.batch.target);
+    n.rows[0] = SOURCE + SENTENCES;             /* with an EOS each */
+    n.rows[1] = TARGET + SENTENCES;
     return n;
+}
+
+/* Reads, and keeps a copy of one of the results. */
+static trf_tensor read_one(struct study *s, struct net *n, int32_t what, const trf_read_from *from)
+{
+    trf_reading x;
+    STUDY_TRY(trf_reader_read(n->reader, &n->batch, what, from, &x, &err));
+    return study_copy(s, what == TRF_READ_ENCODED ? &x.encoded
+                       : what == TRF_READ_DECODED ? &x.decoded : &x.logits);
 }
 
 /* Encoder, decoder and projection by themselves, over the encoder's memory and over noise. */
 static void in_parts(struct study *s, struct net *n)
 {
     const int32_t memory_lengths[SENTENCES] = {10 + 1, 7 + 1};
-    trf_tensor memory = study_tensor(s, n->rows[0], D), noise = study_tensor(s, n->rows[0], D);
-    trf_tensor states = study_tensor(s, n->rows[1], D), other = study_tensor(s, n->rows[1], D);
-    trf_tensor whole = study_tensor(s, n->rows[1], VOCAB);
-    trf_tensor parts = study_tensor(s, n->rows[1], VOCAB);
+    trf_tensor noise = study_tensor(s, n->rows[0], D), memory, states, other, whole, parts;
+    trf_read_from from = {NULL, memory_lengths, NULL};
     double apart, moved;
     uint64_t random = 2;
-    STUDY_TRY(trf_logits(n->translator, &n->batch, &whole, &err));
-    STUDY_TRY(trf_encode(n->translator, &n->batch.source, &memory, &err));
-    STUDY_TRY(trf_decode(n->translator, &memory, memory_lengths, &n->batch.target, &states, &err));
-    STUDY_TRY(trf_project(n->translator, &states, &parts, &err));
+    whole = read_one(s, n, TRF_READ_LOGITS, NULL);
+    memory = read_one(s, n, TRF_READ_ENCODED, NULL);
+    from.memory = &memory;
+    states = read_one(s, n, TRF_READ_DECODED, &from);
+    from.memory = NULL;
+    from.states = &states;
+    parts = read_one(s, n, TRF_READ_LOGITS, &from);
     apart = study_apart(&whole, &parts);
-    study_must(s, apart < 1e-5, "encode, decode and project are the whole: %g away", apart);
+    study_must(s, apart < 1e-5, "encoder, decoder and projection are the whole: %g away", apart);
     study_fill_normal(&noise, &random, 1);
-    STUDY_TRY(trf_decode(n->translator, &noise, memory_lengths, &n->batch.target, &other, &err));
+    from.states = NULL;
+    from.memory = &noise;
+    other = read_one(s, n, TRF_READ_DECODED, &from);
     moved = study_apart(&states, &other);
     study_must(s, moved > 0.1, "the decoder reads the memory: noise moves its states by %g", moved);
     study_claim(s, "encode() and then decode() equal the whole pass",
                 apart < 1e-5 ? STUDY_YES : STUDY_NO, "logits differ by %.2g", apart);
     study_claim(s, "the decoder depends on the source only through the memory", STUDY_YES,
-                "trf_decode reads no source; with noise as memory its states change by %.1f",
-                moved);
+                "from a memory on no source is read; with noise as memory its states change by "
+                "%.1f", moved);
 }
 
 static double norm_of(const trf_real *row)
@@ -105,16 +116,15 @@ static void shape_row(struct study *s, const char *name, const trf_tensor *x)
    from that of all sentences. */
 static double alone(struct study *s, struct net *n, const trf_tensor *all)
 {
-    trf_tensor one = study_tensor(s, trf_tensor_count(all), 0);
+    trf_tensor one;
     trf_batch first = n->batch;
-    trf_views views;
+    trf_reading x;
     double worst = 0, sums = 0;
     int64_t i, j, keys = all->shape[3];
     first.source.count = first.target.count = 1;
-    memset(&views, 0, sizeof views);
-    views.cross = &one;
-    STUDY_TRY(trf_look_inside(n->translator, &first, &views, &err));
-    for (i = 0; i < one.shape[0]; i += keys) {
+    STUDY_TRY(trf_reader_read(n->reader, &first, TRF_READ_CROSS, NULL, &x, &err));
+    one = x.attention[TRF_DECODER_CROSS][0];
+    for (i = 0; i < trf_tensor_count(&one); i += keys) {
         double sum = 0;
         for (j = i; j < i + keys; j++) {
             worst = fmax(worst, fabs((double)all->data[j] - (double)one.data[j]));
@@ -132,26 +142,17 @@ static void inside(struct study *s, struct net *n)
 {
     static const char *const names[] = {"encoder", "decoder"};
     static float norms[2][(LAYERS + 1) * (SOURCE + SENTENCES)];
-    trf_tensor states[2], self, cross, logits = study_tensor(s, n->rows[1], VOCAB);
-    trf_tensor whole = study_tensor(s, n->rows[1], VOCAB), memory = study_tensor(s, n->rows[0], D);
-    trf_tensor last, maps_of_first;
-    trf_views views;
+    trf_tensor states[2], cross, last, logits, whole, memory;
+    trf_reading x;
     struct heat_map maps[2];
     double worst;
     int k;
-    memset(&views, 0, sizeof views);
-    for (k = 0; k < 2; k++) {
-        states[k] = study_tensor(s, (LAYERS + 1) * n->rows[k], D);
-        states[k] = trf_tensor_of(states[k].data, 3, LAYERS + 1, n->rows[k], D);
-    }
-    self = study_tensor(s, trf_attention_count(n->model, &n->batch, TRF_DECODER_SELF), 0);
-    cross = study_tensor(s, trf_attention_count(n->model, &n->batch, TRF_DECODER_CROSS), 0);
-    views.encoder_states = &states[0];
-    views.decoder_states = &states[1];
-    views.decoder_self = &self;
-    views.cross = &cross;
-    views.logits = &logits;
-    STUDY_TRY(trf_look_inside(n->translator, &n->batch, &views, &err));
+    STUDY_TRY(trf_reader_read(n->reader, &n->batch, TRF_READ_ENCODER_STATES | TRF_READ_DECODER_STATES |
+                       TRF_READ_DECODER_SELF | TRF_READ_CROSS | TRF_READ_LOGITS, NULL, &x, &err));
+    states[0] = study_copy(s, &x.encoder_states);
+    states[1] = study_copy(s, &x.decoder_states);
+    logits = study_copy(s, &x.logits);
+    cross = study_copy(s, &x.attention[TRF_DECODER_CROSS][0]);
     study_columns(s, "tensor | shape | mean norm of a row");
     for (k = 0; k < 2; k++) {
         layers(s, n, &states[k], names[k], k, norms[k]);
@@ -159,18 +160,16 @@ static void inside(struct study *s, struct net *n)
         maps[k].row_label = "layer";
         maps[k].column_label = "token";
     }
-    last = trf_attention_at(n->model, &n->batch, TRF_DECODER_SELF, &self, 0);
-    shape_row(s, "decoder's own attention", &last);
-    maps_of_first = trf_attention_at(n->model, &n->batch, TRF_DECODER_CROSS, &cross, 0);
-    shape_row(s, "cross-attention", &maps_of_first);
+    shape_row(s, "decoder's own attention", &x.attention[TRF_DECODER_SELF][0]);
+    shape_row(s, "cross-attention", &cross);
     study_row(s, "logits | (%d, %d) | -", (int)n->rows[1], VOCAB);
     study_heat_maps(s, "", "norm of each state", maps, 2, 1, 0, 0);
-    STUDY_TRY(trf_logits(n->translator, &n->batch, &whole, &err));
-    STUDY_TRY(trf_encode(n->translator, &n->batch.source, &memory, &err));
+    whole = read_one(s, n, TRF_READ_LOGITS, NULL);
+    memory = read_one(s, n, TRF_READ_ENCODED, NULL);
     last = trf_tensor_of(states[0].data + LAYERS * n->rows[0] * D, 2, n->rows[0], D, 1);
     study_must(s, study_apart(&last, &memory) < 1e-5, "the last state is the encoder's output");
-    study_must(s, study_apart(&logits, &whole) < 1e-5, "the logits are trf_logits'");
-    worst = alone(s, n, &maps_of_first);
+    study_must(s, study_apart(&logits, &whole) < 1e-5, "the logits are those of a call of their own");
+    worst = alone(s, n, &cross);
     study_claim(s, "every layer keeps the shape of its input", STUDY_YES,
                 "(rows, %d) after each of %d", D, 2 * LAYERS);
     study_claim(s, "one pass gives every attention map and every state", STUDY_YES,
@@ -184,7 +183,7 @@ int main(int argc, char **argv)
     struct net n = net_of(&s);
     inside(&s, &n);
     in_parts(&s, &n);
-    trf_translator_destroy(n.translator);
+    trf_reader_destroy(n.reader);
     trf_model_destroy(n.model);
     return study_end(&s);
 }

@@ -66,16 +66,15 @@ static trf_model *train(const struct study *s, int task, uint64_t seed, const tr
 /* What the model writes for every test, end included, in both modes. */
 static void answer(const trf_model *model, const trf_batch *tests, int32_t *forced, int32_t *freely)
 {
-    static trf_real z[TESTS * ROWS * (4 + SYMBOLS)];
-    trf_tensor logits = trf_tensor_of(z, 2, TESTS * (length + 1), 4 + SYMBOLS, 1);
+    trf_reading seen;
     trf_search search = trf_search_defaults();
     trf_translator *t = NULL;
     int32_t i, j;
     search.beam = 1;
     STUDY_TRY(trf_translator_create(&t, model, &search, &err));
-    STUDY_TRY(trf_logits(t, tests, &logits, &err));
+    STUDY_TRY(trf_reader_read(trf_translator_reader(t), tests, TRF_READ_LOGITS, NULL, &seen, &err));
     for (i = 0; i < TESTS * (length + 1); i++)
-        forced[i] = study_best(z + i * (4 + SYMBOLS), END, 4 + SYMBOLS);
+        forced[i] = study_best(seen.logits.data + i * (4 + SYMBOLS), END, 4 + SYMBOLS);
     STUDY_TRY(trf_translate(t, &tests->source, NULL, &err));
     for (i = 0; i < TESTS; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);

@@ -68,14 +68,14 @@ static double roles(struct study *s, const trf_model *model, const struct pairs 
                     trf_attention_kind kind)
 {
     trf_batch batch = pairs_batch(p, 0, p->count);
-    trf_tensor all = pairs_attention(s, model, &batch, kind);
+    const trf_tensor *all = pairs_attention(s, model, &batch, kind);
     const trf_config *c = trf_model_config(model);
     int32_t i, k, other, heads = c->n_heads, couples = 0;
     double sum = 0, worst = 0;
     for (k = 0; k < c->decoder_layers * heads; k++) {
         double m[MEASURES] = {0};
         for (i = 0; i < p->count; i++) {
-            trf_tensor one = trf_attention_at(model, &batch, kind, &all, i);
+            trf_tensor one = all[i];
             const trf_real *w = pairs_head(&one, k / heads, k % heads);
             int64_t queries = one.shape[2], keys = one.shape[3];
             add_measures(w, queries, keys, 1.0 / p->count, m);

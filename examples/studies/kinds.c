@@ -105,7 +105,7 @@ static void judge(const trf_model *model, int kind, int task, struct result *r)
     begin = study_seconds();
     if (kind == ENCODER) {
         trf_tensor out = trf_tensor_of(p, 2, at, SYMBOLS, 1);
-        STUDY_TRY(trf_classify(t, &b.source, &out, &err));
+        STUDY_TRY(trf_reader_classify(trf_translator_reader(t), &b.source, &out, &err));
     } else {
         STUDY_TRY(trf_translate(t, &b.source, NULL, &err));
     }

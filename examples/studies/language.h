@@ -129,7 +129,7 @@ STUDY int32_t language_best(trf_translator *t, const int32_t *line, int32_t n, i
         ids[k * n + at] = ARTICLE + k;
         lengths[k] = n;
     }
-    STUDY_TRY(trf_score(t, &b, scores, &err));
+    STUDY_TRY(trf_reader_score(trf_translator_reader(t), &b, NULL, scores, &err));
     for (best = k = 0; k < WORDS; k++) if (scores[k] > scores[best]) best = k;
     return ARTICLE + best;
 }
@@ -138,13 +138,12 @@ STUDY int32_t language_best(trf_translator *t, const int32_t *line, int32_t n, i
 STUDY void language_unmask(trf_translator *t, int32_t *line, int32_t n, int32_t at, int32_t removed)
 {
     trf_batch b = {{line, &n, 1}, {NULL, NULL, 0}, 0, {0, 0, 0}};
-    trf_real z[(LINE + 1) * VOCAB];
-    trf_tensor logits = trf_tensor_of(z, 2, n + 1, VOCAB, 1);
+    trf_reading seen;
     int32_t i;
     for (i = at; i < at + removed; i++) line[i] = 0;
     for (i = at; i < at + removed; i++) {
-        STUDY_TRY(trf_logits(t, &b, &logits, &err));
-        line[i] = study_best(z + i * VOCAB, ARTICLE, WORDS_END);
+        STUDY_TRY(trf_reader_read(trf_translator_reader(t), &b, TRF_READ_LOGITS, NULL, &seen, &err));
+        line[i] = study_best(seen.logits.data + i * VOCAB, ARTICLE, WORDS_END);
     }
 }
 

@@ -4,24 +4,26 @@
 
 #include "pairs.h"
 
-/* All attention weights of a kind: see trf_views. */
-STUDY trf_tensor pairs_attention(struct study *s, const trf_model *model, const trf_batch *batch,
-                                 trf_attention_kind kind)
+/* All attention weights of a kind: (layers, heads, queries, keys) for each sequence. */
+STUDY trf_tensor *pairs_attention(struct study *s, const trf_model *model, const trf_batch *batch,
+                                  trf_attention_kind kind)
 {
-    trf_tensor all = study_tensor(s, trf_attention_count(model, batch, kind), 0);
-    trf_translator *translator = NULL;
-    trf_views views;
-    memset(&views, 0, sizeof views);
-    if (kind == TRF_ENCODER_SELF) views.encoder_self = &all;
-    if (kind == TRF_DECODER_SELF) views.decoder_self = &all;
-    if (kind == TRF_DECODER_CROSS) views.cross = &all;
-    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
-    STUDY_TRY(trf_look_inside(translator, batch, &views, &err));
-    trf_translator_destroy(translator);
+    static const int32_t what[TRF_ATTENTION_KIND_COUNT] = {
+        TRF_READ_ENCODER_SELF, TRF_READ_DECODER_SELF, TRF_READ_CROSS
+    };
+    const int32_t count = batch->target.count;
+    trf_tensor *all = (trf_tensor *)study_memory(s, (size_t)count * sizeof *all);
+    trf_reader *reader = NULL;
+    trf_reading x;
+    int32_t i;
+    STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
+    STUDY_TRY(trf_reader_read(reader, batch, what[kind], NULL, &x, &err));
+    for (i = 0; i < count; i++) all[i] = study_copy(s, &x.attention[kind][i]);
+    trf_reader_destroy(reader);
     return all;
 }
 
-/* The (queries, keys) of one layer and head in what trf_attention_at returns. */
+/* The (queries, keys) of one layer and head in the weights of a sequence. */
 STUDY const trf_real *pairs_head(const trf_tensor *of, int64_t layer, int64_t head)
 {
     return of->data + (layer * of->shape[1] + head) * of->shape[2] * of->shape[3];
@@ -41,15 +43,15 @@ STUDY double reversal_share(const trf_real *weights, int64_t n, int64_t keys)
 STUDY void reversal_shares(struct study *s, const trf_model *model, const trf_batch *batch,
                            double *shares)
 {
-    trf_tensor all = pairs_attention(s, model, batch, TRF_DECODER_CROSS);
+    const trf_tensor *all = pairs_attention(s, model, batch, TRF_DECODER_CROSS);
     const trf_config *c = trf_model_config(model);
     int32_t i, n = c->decoder_layers * c->n_heads, count = batch->source.count, k;
     memset(shares, 0, (size_t)n * sizeof *shares);
     for (i = 0; i < count; i++) {
-        trf_tensor one = trf_attention_at(model, batch, TRF_DECODER_CROSS, &all, i);
         for (k = 0; k < n; k++) {
-            const trf_real *weights = pairs_head(&one, k / c->n_heads, k % c->n_heads);
-            shares[k] += reversal_share(weights, batch->source.lengths[i], one.shape[3]) / count;
+            const trf_real *weights = pairs_head(&all[i], k / c->n_heads, k % c->n_heads);
+            shares[k] += reversal_share(weights, batch->source.lengths[i],
+                                        all[i].shape[3]) / count;
         }
     }
 }
@@ -71,8 +73,7 @@ STUDY void reversal_draw(struct study *s, const char *part, const char *title,
     enum { MOST = 64 };
     static const char *source[REVERSAL_ROOM + 1], *target[REVERSAL_ROOM + 1];
     static char titles[MOST][40];
-    trf_tensor all = pairs_attention(s, model, one, kind);
-    trf_tensor of = trf_attention_at(model, one, kind, &all, 0);
+    trf_tensor of = pairs_attention(s, model, one, kind)[0];
     struct heat_map maps[MOST];
     int32_t i, heads = (int32_t)of.shape[1], n = (int32_t)of.shape[0] * heads;
     int32_t length = one->source.lengths[0];

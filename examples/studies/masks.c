@@ -122,23 +122,20 @@ static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
 {
     trf_config c = study_config(s, kind, 2, VOCAB, 1);
     trf_model *model = NULL;
-    trf_translator *translator = NULL;
+    trf_reader *reader = NULL;
     trf_batch batch;
-    trf_views views;
-    trf_tensor all, last = study_tensor(s, N, D);
+    trf_reading x;
+    trf_tensor last = study_tensor(s, N, D);
     int encoder = kind == TRF_ENCODER_ONLY;
-    memset(&views, 0, sizeof views);
     c.n_heads = HEADS;
     c.source_eos = c.target_eos = 0;
-    all = trf_tensor_of((trf_real *)study_memory(s, 3 * N * D * sizeof(trf_real)), 3, 3, N, D);
     STUDY_TRY(trf_model_create(&model, &c, &err));
-    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
+    STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
     batch = study_batch(encoder ? ids : NULL, encoder ? NULL : ids, &length, 1);
-    if (encoder) views.encoder_states = &all;
-    else views.decoder_states = &all;
-    STUDY_TRY(trf_look_inside(translator, &batch, &views, &err));
-    memcpy(last.data, all.data + 2 * N * D, N * D * sizeof(trf_real));
-    trf_translator_destroy(translator);
+    STUDY_TRY(trf_reader_read(reader, &batch, encoder ? TRF_READ_ENCODED : TRF_READ_DECODED, NULL, &x,
+                       &err));
+    memcpy(last.data, (encoder ? x.encoded : x.decoded).data, N * D * sizeof(trf_real));
+    trf_reader_destroy(reader);
     trf_model_destroy(model);
     return last;
 }

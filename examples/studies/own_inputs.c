@@ -59,19 +59,19 @@ static void say(const trf_model *model, struct pairs *x, int32_t count, double o
     static trf_real p[TESTS * SYMBOLS];
     trf_tensor out = trf_tensor_of(p, 2, count, SYMBOLS, 1);
     trf_sequences sources = {e.ids, e.lengths, count};
-    trf_translator *t = NULL;
+    trf_reader *reader = NULL;
     int32_t i, j, best, *ids;
-    STUDY_TRY(trf_translator_create(&t, model, NULL, &err));
+    STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
     for (j = 0; j < LENGTH; j++) {
         for (ids = e.ids, i = 0; i < count; i++) ids = ask(&e, ids, i, x, i, j);
-        STUDY_TRY(trf_classify(t, &sources, &out, &err));
+        STUDY_TRY(trf_reader_classify(reader, &sources, &out, &err));
         for (i = 0; i < count; i++) {
             best = study_best(p + i * SYMBOLS, 0, SYMBOLS);
             x->said[i][j] = 4 + best;
             x->read[i][j] = study_uniform(random) < own ? 4 + best : x->right[i][j];
         }
     }
-    trf_translator_destroy(t);
+    trf_reader_destroy(reader);
 }
 
 /* Percent of sources whose symbols are all right; *symbols: percent of right symbols. */

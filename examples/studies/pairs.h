@@ -200,12 +200,13 @@ STUDY void pairs_hurry(struct lesson *lesson, double rate, int epochs, int32_t b
 STUDY trf_tensor pairs_logits(struct study *s, const trf_model *model, const struct pairs *p)
 {
     trf_batch batch = pairs_batch(p, 0, p->count);
-    trf_tensor logits = study_tensor(s, trf_target_rows(model, &batch.target),
-                                     trf_model_config(model)->target_vocab);
-    trf_translator *translator = NULL;
-    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
-    STUDY_TRY(trf_logits(translator, &batch, &logits, &err));
-    trf_translator_destroy(translator);
+    trf_reader *reader = NULL;
+    trf_reading seen;
+    trf_tensor logits;
+    STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
+    STUDY_TRY(trf_reader_read(reader, &batch, TRF_READ_LOGITS, NULL, &seen, &err));
+    logits = study_copy(s, &seen.logits);
+    trf_reader_destroy(reader);
     return logits;
 }
 

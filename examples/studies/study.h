@@ -110,6 +110,16 @@ STUDY trf_tensor study_tensor(struct study *s, int64_t rows, int64_t columns)
     return trf_tensor_of(numbers, columns ? 2 : 1, rows, columns, 1);
 }
 
+/* A copy that lives as long as the study. */
+STUDY trf_tensor study_copy(struct study *s, const trf_tensor *x)
+{
+    trf_tensor copy = *x;
+    size_t bytes = (size_t)trf_tensor_count(x) * sizeof *x->data;
+    copy.data = (trf_real *)study_memory(s, bytes);
+    memcpy(copy.data, x->data, bytes);
+    return copy;
+}
+
 /* splitmix64: the same numbers on every machine. Every value is a seed. */
 STUDY uint64_t study_random(uint64_t *state)
 {

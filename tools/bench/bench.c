@@ -951,11 +951,12 @@ static void bench_llama(const char *path, int sequences, int threads, int tokens
 static void bench_encoding(const char *path, int sentences, int tokens, int threads, trf_weights weights, manner how)
 {
     trf_load_options load = trf_load_defaults();
-    trf_search search = trf_search_defaults();
+    trf_reader_options options;
     trf_model *model;
-    trf_translator *translator;
+    trf_reader *reader;
     trf_sequences sources;
-    trf_tensor out;
+    trf_batch batch;
+    trf_reading out;
     trf_error err;
     int32_t *ids, *lengths, n;
     double best = HUGE_VAL, total = 0, start = seconds();
@@ -973,20 +974,20 @@ static void bench_encoding(const char *path, int sentences, int tokens, int thre
     for (i = 0; i < sentences * n; i++)
         ids[i] = trf_model_config(model)->source_vocab / 2 + i * 7 % (trf_model_config(model)->source_vocab / 2);
     sources.ids = ids; sources.lengths = lengths; sources.count = sentences;
-    search.threads = threads;
-    search.weights = weights;
-    if (trf_translator_create(&translator, model, &search, &err)) die(err.message);
-    out = trf_tensor_of((trf_real *)malloc((size_t)sentences * (size_t)tokens * (size_t)trf_model_config(model)->d_model * sizeof(trf_real)),
-                        2, trf_source_rows(model, &sources), trf_model_config(model)->d_model, 1);
+    memset(&options, 0, sizeof options);
+    options.threads = threads;
+    options.weights = weights;
+    if (trf_reader_create(&reader, model, &options, &err)) die(err.message);
+    memset(&batch, 0, sizeof batch);
+    batch.source = sources;
     for (i = 0; i < 4 || total < 2; i++, total += seconds() - start, best = fmin(best, seconds() - start)) {
         start = seconds();
-        if (trf_encode(translator, &sources, &out, &err)) die(err.message);
+        if (trf_reader_read(reader, &batch, TRF_READ_ENCODED, NULL, &out, &err)) die(err.message);
     }
     printf("encode, %d threads, batch %d, %d tokens: %.1f sentences/s\n", threads, sentences, tokens, sentences / best);
-    free(out.data);
     free(ids);
     free(lengths);
-    trf_translator_destroy(translator);
+    trf_reader_destroy(reader);
     trf_model_destroy(model);
 }
 

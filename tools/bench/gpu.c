@@ -461,7 +461,7 @@ static void measure_translating(const char *size, int sentences, int beam, int l
     s.max_length_a = 0; s.max_length_b = s.min_length = LENGTH;
     OK(trf_model_create(&model, &c, &err));
     OK(trf_translator_create(&t, model, &s, &err));
-    if (launches) only_launch(&t->pass.run);
+    if (launches) only_launch(&t->reader.pass.run);
     for (i = -3; i < RUNS; i++) {
         double start = seconds();
         OK(trf_translate(t, &batch.source, NULL, &err));

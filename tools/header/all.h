@@ -18,9 +18,9 @@ extern "C" {
 #include "api/files.h"
 #include "api/train.h"
 #include "api/stages.h"
+#include "api/read.h"
 #include "api/translate.h"
 #include "api/sampling.h"
-#include "api/ensemble.h"
 
 #if !defined(TRF_NO_TRAIN)
 #include "api/learn.h"
@@ -174,9 +174,14 @@ extern "C" {
 #include "data/corpus_calls.h"
 #include "data/noise.h"
 
+#include "read/ensemble.h"
+#include "read/reader.h"
+#include "read/labels.h"
+#include "read/read.h"
+#include "read/rank.h"
+
 #include "search/options.h"
 #include "search/languages.h"
-#include "search/ensemble.h"
 #include "search/translator.h"
 #include "search/required.h"
 #include "search/hypotheses.h"
@@ -184,9 +189,6 @@ extern "C" {
 #include "search/calls.h"
 #include "search/sampling.h"
 #include "search/sampler.h"
-#include "search/look_inside.h"
-#include "search/views.h"
-#include "search/rank.h"
 
 #include "files/container.h"
 #include "files/reading.h"

@@ -141,8 +141,7 @@ static int next_batch(batch_reader *r, trf_batch *batch)
 static int print_labels(const trf_model *model, batch_reader *reader, trf_error *err)
 {
     const trf_config *c = trf_model_config(model);
-    trf_search search = trf_search_defaults();
-    trf_translator *translator = NULL;
+    trf_reader *reads = NULL;
     static trf_real p[65536];
     trf_batch batch;
     trf_tensor out;
@@ -151,38 +150,28 @@ static int print_labels(const trf_model *model, batch_reader *reader, trf_error 
     if (!next_batch(reader, &batch)) return 1;
     out = trf_tensor_of(p, 2, batch.source.count, c->sequence_labels ? c->sequence_labels : c->n_labels, 1);
     if (trf_tensor_count(&out) > 65536) return 1;
-    status = trf_translator_create(&translator, model, &search, err);
-    if (!status) status = trf_classify(translator, &batch.source, &out, err);
+    status = trf_reader_create(&reads, model, NULL, err);
+    if (!status) status = trf_reader_classify(reads, &batch.source, &out, err);
     for (i = 0; i < trf_tensor_count(&out) && !status; i++) printf("%.9g\n", (double)p[i]);
-    trf_translator_destroy(translator);
+    trf_reader_destroy(reads);
     return (int)status;
 }
 
 /* The logits of the first batch, or with `states` the encoder's. */
 static int print_pass(const trf_model *model, int states, batch_reader *reader, trf_error *err)
 {
-    trf_search search = trf_search_defaults();
-    trf_translator *translator = NULL;
-    const trf_config *c = trf_model_config(model);
-    trf_batch batch;
+    trf_reader *reads = NULL;
+    trf_reading x;
     trf_tensor out;
-    trf_status status = TRF_OK;
-    int64_t rows, i, n;
-    trf_real *logits;
+    trf_batch batch;
+    trf_status status;
+    int64_t i;
     if (!next_batch(reader, &batch)) return 1;
-    rows = !c->head ? trf_target_rows(model, &batch.target)
-         : c->head >= TRF_HEAD_TOKENS ? trf_source_rows(model, &batch.source) : batch.source.count;
-    if (states) rows = trf_source_rows(model, &batch.source);
-    out = trf_tensor_of(NULL, 2, rows, states ? c->d_model : !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
-    n = trf_tensor_count(&out);
-    out.data = logits = (trf_real *)malloc((size_t)n * sizeof *logits);
-    if (!logits) return 1;
-    status = trf_translator_create(&translator, model, &search, err);
-    if (!status) status = states ? trf_encode(translator, &batch.source, &out, err)
-                                 : trf_logits(translator, &batch, &out, err);
-    for (i = 0; i < n && !status; i++) printf("%.9g\n", (double)logits[i]);
-    trf_translator_destroy(translator);
-    free(logits);
+    status = trf_reader_create(&reads, model, NULL, err);
+    if (!status) status = trf_reader_read(reads, &batch, states ? TRF_READ_ENCODED : TRF_READ_LOGITS, NULL, &x, err);
+    if (!status) out = states ? x.encoded : x.logits;
+    for (i = 0; !status && i < trf_tensor_count(&out); i++) printf("%.9g\n", (double)out.data[i]);
+    trf_reader_destroy(reads);
     return (int)status;
 }
 
@@ -211,7 +200,7 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
         trf_translate_options o = {prompts ? NULL : &batch.target, NULL, 0};
         status = trf_translate(translator, prompts ? &batch.target : &batch.source, &o, err);
         for (i = 0; i < batch.source.count && !status; i++)
-            for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
+            for (k = 0; trf_hypothesis_at(translator, i, k); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
                 printf("%d %d %.9g %.9g", (int)(first + i), h->ended == TRF_ENDED_EOS, h->score, h->log_probability);
                 for (t = 0; t < h->n; t++) printf(" %d", (int)h->ids[t]);

@@ -85,17 +85,17 @@ static trf_status steps_masked(const trf_model *model, const char *const *lines,
         int32_t ids[8], length, best;
         if (trf_vocab_encode(vocab, lines[i], ids, 8, &length, &err)) goto failed;
         for (k = 0; k < length; k++) {
-            trf_real logits[512];
+            const trf_real *logits;
             trf_batch batch;
-            trf_tensor rows;
+            trf_reading seen;
             int32_t was = ids[k];
             memset(&batch, 0, sizeof batch);
             batch.source.ids = ids;
             batch.source.lengths = &length;
             batch.source.count = 1;
             ids[k] = trf_model_config(model)->pad;
-            rows = trf_tensor_of(logits, 2, trf_source_rows(model, &batch.source), size, 1);
-            if (trf_logits(translator, &batch, &rows, &err)) goto failed;
+            if (trf_reader_read(trf_translator_reader(translator), &batch, TRF_READ_LOGITS, NULL, &seen, &err)) goto failed;
+            logits = seen.logits.data;
             for (best = v = 0; v < size; v++)
                 if (logits[k * size + v] > logits[k * size + best]) best = v;
             fprintf(out, "%.4f\t%d\n", (double)logits[k * size + best], (int)best);

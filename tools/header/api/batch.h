@@ -83,8 +83,8 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_rank and a data set join two texts
-   themselves. */
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two
+   texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,
                             int32_t capacity, int32_t *n, trf_error *err);

@@ -13,7 +13,7 @@
 
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
-    TRF_ENCODER_ONLY    = 1,    /* computes hidden states (trf_encode), or the logits of its head */
+    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_reader_read), or the logits of its head */
     TRF_DECODER_ONLY    = 2,    /* language model: has only the target side, predicts next tokens */
     TRF_KIND_COUNT
 } trf_kind;
@@ -138,12 +138,12 @@ typedef enum trf_decoder_start {
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
-    TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_classify); x is the mean of its rows,
-                               the row of EOS included */
-    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row. With
-                               head_layer: BERT, RoBERTa */
+    TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_reader_classify); x is the mean of its
+                               rows, the row of EOS included */
+    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_reader_classify); x is its first row.
+                               With head_layer: BERT, RoBERTa */
     TRF_HEAD_TOKENS = 3,    /* one label per token */
-    TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
+    TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (TRF_READ_LOGITS).
                                Sources may contain the mask (trf_config.mask). W is the source
                                embedding. With head_layer: BERT, RoBERTa. With sequence_labels the
                                model has a second head, for sequences */
@@ -151,7 +151,7 @@ typedef enum trf_head {
 } trf_head;
 
 /* What the labels of a sequence are, for the heads MEAN and FIRST. z has n_labels logits. The loss
-   of a sequence, and what trf_classify gives for each logit, its output:
+   of a sequence, and what trf_reader_classify gives for each logit, its output:
 
                      loss                                            output
        ONE_OF        cross-entropy: -log of the label's softmax      softmax(z)
@@ -167,7 +167,7 @@ typedef enum trf_label_kind {
     TRF_LABELS_ANY     = 1,     /* any number of labels hold, also none; with one label: yes or no;
                                    multi_label_classification */
     TRF_LABELS_NUMBERS = 2,     /* the labels are numbers; regression. With one: grades, and scores
-                                   of pairs of texts (trf_rank) */
+                                   of pairs of texts (trf_reader_rank) */
     TRF_LABEL_KIND_COUNT
 } trf_label_kind;
 
@@ -276,8 +276,8 @@ typedef struct trf_config {
                                    place of the start id: no probability of it counts, and it stays
                                    first when a window drops older ids. An empty prompt is read
                                    behind the start id all the same, and so are all texts in
-                                   training and in trf_score. 0: every text begins with the start
-                                   id; default 0 */
+                                   training and in trf_reader_score. 0: every text begins with the
+                                   start id; default 0 */
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
@@ -289,8 +289,8 @@ typedef struct trf_config {
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
                                    other heads; default 0 */
     int32_t sequence_labels;    /* MASKED: number of labels of a second head. It labels each
-                                   sequence by its first row, as FIRST does (trf_classify). With
-                                   head_layer 1 it has a layer of its own. BERT's next-sentence
+                                   sequence by its first row, as FIRST does (trf_reader_classify).
+                                   With head_layer 1 it has a layer of its own. BERT's next-sentence
                                    prediction has 2 labels. Both heads learn from the same batch
                                    (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
                                    default 0 */

@@ -344,8 +344,8 @@ typedef enum trf_hold_out_rule {
 typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
-    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
-    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_classify */
+    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_reader_classify */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for the same */
     TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
@@ -535,7 +535,7 @@ TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
        "trained.stream"    "1" if trf_data_facts.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
-                           i is column i of trf_classify */
+                           i is column i of trf_reader_classify */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the

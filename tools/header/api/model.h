@@ -97,18 +97,6 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
    size is 0. TRF_E_STATE: there is no such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
-/* How trf_embed makes one vector of the rows of a text: sentence-transformers' module Pooling. */
-typedef enum trf_pooling {
-    TRF_POOL_MEAN  = 0,         /* the mean of each column */
-    TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
-    TRF_POOL_MAX   = 2,         /* the largest number of each column */
-    TRF_POOLING_COUNT
-} trf_pooling;
-/* What the metadata "pooling" says, where `trf import` keeps a sentence encoder's pooling: "mean",
-   "first" or "max". No such entry: TRF_POOL_MEAN. Another text: TRF_POOLING_COUNT, which trf_embed
-   refuses. */
-TRF_API trf_pooling trf_model_pooling(const trf_model *model);
-
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write

@@ -3,6 +3,7 @@
 #include "api/basics.h"
 #include "api/model.h"
 #include "api/batch.h"
+#include "api/read.h"
 #include "api/translate.h"
 
 // -----------------------------------------------------------------------------------------------
@@ -58,8 +59,8 @@ typedef struct trf_sampling {
     int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0;
                                    default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
-    trf_ensemble_rule ensemble_rule;    /* how several models become one (>>api-ensemble); not
-                                           stored in sessions; default TRF_ENSEMBLE_ARITHMETIC */
+    trf_ensemble ensemble;      /* several models that answer as one; default: none. Sessions are of
+                                   one model (TRF_E_STATE) */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
@@ -82,7 +83,8 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_co
                                       trf_error *err);
 
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
-   NULL sampling: the defaults. TRF_E_STATE: an encoder-only model. */
+   NULL sampling: the defaults. With an ensemble, model is NULL or its first one. TRF_E_STATE: an
+   encoder-only model. */
 typedef struct trf_sampler trf_sampler;
 
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,

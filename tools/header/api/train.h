@@ -288,7 +288,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
 
    The first half is the usual loss, smoothed; share is in 0..1. Teachers read the ids of the same
    batch, without dropout. Sources without targets teach too, if the targets are answers of the
-   teachers. They must have what the models of an ensemble have alike (>>api-ensemble), the trained
+   teachers. They must have what the models of an ensemble have alike (>>api-read), the trained
    model's source vocabulary, and max_length at least as large. They may be packed (trf_model_pack).
    They must outlive the trainer, or the next call of this function, and their weights must not
    change.

@@ -4,13 +4,13 @@
 #include "api/config.h"
 #include "api/model.h"
 #include "api/batch.h"
+#include "api/read.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
 // A translator is a search, beam or greedy, over one model, or over several that answer as one
-// (>>api-ensemble). It also shows what a model computes: scores, labels, hidden states, logits,
-// attention.
+// (>>api-read).
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
@@ -48,17 +48,6 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
-/* What an ensemble (>>api-ensemble) says of a token, of which model k says the probability p_k. */
-enum { TRF_MAX_MODELS = 16 };
-typedef enum trf_ensemble_rule {
-    TRF_ENSEMBLE_ARITHMETIC = 0,        /* the logarithm of the sum of w_k p_k, where the weights
-                                           sum to 1: fairseq, Sockeye, OpenNMT */
-    TRF_ENSEMBLE_GEOMETRIC  = 1,        /* the sum of w_k log p_k, as it is: Marian. It is no
-                                           log-probability unless the weights sum to 1 and all
-                                           models agree */
-    TRF_ENSEMBLE_RULE_COUNT
-} trf_ensemble_rule;
-
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
    call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam
    allocation of Post and Vilar 2018.
@@ -93,7 +82,7 @@ enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
 /* Options of a translator: begin with trf_search_defaults(). Systems differ in the fields from
-   length_rule to ensemble_rule: trf_search_set_rule sets them all. Their defaults are those of
+   length_rule to ensemble.rule: trf_search_set_rule sets them all. Their defaults are those of
    TRF_SEARCH_PAPER. The default beam of 4 is the paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
@@ -122,8 +111,7 @@ typedef struct trf_search {
                                    softmax, so that the other tokens share its probability
                                    (CTranslate2); 0: EOS is not chosen, but keeps its probability.
                                    Of no effect with TRF_ENSEMBLE_GEOMETRIC. default 0 */
-    trf_ensemble_rule ensemble_rule;    /* how several models become one;
-                                           default TRF_ENSEMBLE_ARITHMETIC */
+    trf_ensemble ensemble;      /* several models that answer as one; default: none */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
@@ -147,8 +135,7 @@ typedef struct trf_search {
                                    (decoder_start): the tag of the target language in mBART-25
                                    (decoder_start_token_id). Any id. It counts in no length and is
                                    in no answer. With bare_prompts it is read before every prompt.
-                                   -1: the model's own; default -1. Only translating replaces it:
-                                   trf_score and the calls after it do not */
+                                   -1: the model's own; default -1. A reader does not replace it */
     int32_t forced_first;       /* an id: the first token of every answer: bos in BART, the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
@@ -160,13 +147,12 @@ typedef struct trf_search {
                                    has source_bos: the tag of the source language (M2M100, NLLB,
                                    mBART-50). It counts in config.max_length, but not in n of
                                    max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
-                                   -1: none; default -1. Only translating adds it: trf_score and the
-                                   calls after it read sources as they are */
+                                   -1: none; default -1. A reader reads sources as they are */
     int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
                                    (mBART-25, older NLLB); default -1 */
-    int32_t source_tagged;      /* 1: for trf_score and the calls after it the last id of each
-                                   source is such a tag behind EOS, as with
-                                   trf_train_options.source_tagged; default 0 */
+    int32_t source_tagged;      /* 1: for the translator's reader the last id of each source is such
+                                   a tag behind EOS, as with trf_train_options.source_tagged;
+                                   default 0 */
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
                                    complete one is never chosen (bad_words_ids). A sequence of one
                                    id bans this id (suppress_tokens). Each has at least one id, all
@@ -248,7 +234,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *
    at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
    min_length          0          1          1            0           0          0
    renormalize_logits  0          0          1            0           0          0
-   ensemble_rule       GEOMETRIC with MARIAN, else ARITHMETIC
+   ensemble.rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
    PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
@@ -305,21 +291,25 @@ typedef struct trf_hypothesis {
     int32_t doubts;             /* signs of a bad answer: a sum of TRF_DOUBT_...; 0: none */
 } trf_hypothesis;
 
-/* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
-   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
-   after more training. NULL search: the defaults. */
+/* A search with its caches, beams and scratch memory, which grow as calls need it. It has a reader,
+   whose rules hold for it too (trf_reader). NULL search: the defaults. With an ensemble, model is
+   NULL or its first one. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
+/* The translator's own reader, which shares its weights and ends with it. It leaves the results of
+   a translation alone. */
+TRF_API trf_reader *trf_translator_reader(trf_translator *translator);
 /* The largest number of bytes that a new translator holds during its first call, for `sentences`
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
-   it holds less by *shared of trf_packed_memory. 0: no such call is possible; the error says why.
-   NULL search: the defaults. */
+   it holds less by *shared of trf_packed_memory. With search.ensemble it is an upper bound for its
+   models, and config may be NULL. 0: no such call is possible; the error says why. NULL search: the
+   defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens, trf_error *err);
 
@@ -331,7 +321,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                          whole answer and its length, NULs inside it included,
                                          without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
-     TRF_E_STATE                         the model has no vocabularies */
+     TRF_E_STATE                         the model has no vocabularies
+   Each model of an ensemble reads the text in its own tokens. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
 /* A text that the answer to a sentence of a call must contain (see trf_search above). */
@@ -364,7 +355,11 @@ typedef struct trf_translate_options {
                                            is not UTF-8; `where` is its number. TRF_E_LIMIT: too
                                            many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
-                                   its own tokens (>>api-ensemble); default 0 */
+                                   its own tokens, all of the same count. The length limit of an
+                                   answer follows from the first; source_first and source_last are
+                                   the same ids for all. TRF_E_STATE: the models are not
+                                   encoder-decoders. 0: all read the same ids. TRF_E_STATE: the
+                                   vocabularies of their sources differ. default 0 */
 } trf_translate_options;
 /* Translates many sequences; sources of a decoder-only model are prompts. The results stay in the
    translator until it computes again. */
@@ -372,9 +367,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                                  const trf_translate_options *options, trf_error *err);
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
-/* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
-   and NULL. */
-TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
+/* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
+   such sentence or rank. */
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
                                                 int32_t rank);
 /* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
@@ -383,112 +377,3 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text, size_t size, size_t *bytes,
                                        trf_error *err);
-
-/* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
-   log_probabilities has room for one number per pair. TRF_E_STATE: an encoder-only model. This call
-   and those below forget the results of the last translation. */
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err);
-/* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
-   must have this shape:
-
-       trf_encode   the encoder's output           (source rows, d_model)
-       trf_logits   before the softmax             (target rows, target_vocab)
-                    with head MEAN or FIRST        (sequences, n_labels)
-                    with head TOKENS               (source rows, n_labels)
-                    with head MASKED               (source rows, source_vocab)
-
-   Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
-   (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
-   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
-   TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
-   some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_embed and trf_classify. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
-                              trf_tensor *out, trf_error *err);
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
-                              trf_error *err);
-/* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
-   included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
-   vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
-   rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder. */
-TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
-                             trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
-                             trf_tensor *vectors, trf_error *err);
-/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
-   config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
-   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
-
-       heads MEAN and FIRST            (sequences, n_labels)
-       head TOKENS                     (ids, n_labels); there is no row for EOS
-       MASKED with sequence_labels     (sequences, sequence_labels) */
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
-                                trf_tensor *probabilities, trf_error *err);
-/* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
-   (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
-   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
-   TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
-   text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
-   partly written. */
-TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
-                            const char *const *texts, int32_t n, double *scores, int32_t *order,
-                            trf_error *err);
-typedef enum trf_attention_kind {
-    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
-    TRF_ATTENTION_KIND_COUNT
-} trf_attention_kind;       /* layers and heads count from 0 */
-
-/* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
-   wanted.
-
-   Attention   Each sequence of the batch has a block (layers, heads, queries, keys); the blocks
-               follow one another. The tensor has rank 1 and trf_attention_count elements. For a
-               batch of one sequence it may have rank 4 and the block's shape. A query's weights sum
-               to 1. Keys that causal attention hides have weight 0.
-   States      (layers + 1, rows, d_model), like Hugging Face's hidden_states. State 0 is the input
-               of the first layer: embedding plus position. State i + 1 is the output of layer i,
-               and layers count from 0. The last state has passed the final norm, if there is one;
-               it equals the result of trf_encode or trf_decode.
-   Logits      as trf_logits writes them. */
-typedef struct trf_views {
-    trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
-    trf_tensor *encoder_states, *decoder_states;
-    trf_tensor *logits;
-} trf_views;
-/* Makes one forward pass over a batch, teacher-forced, and writes the views. If all views are the
-   encoder's, batch->target is not read. After a failure the contents of the tensors are
-   unspecified. TRF_E_INVALID_ARG: a view of a stack that the model does not have. TRF_E_SHAPE: a
-   tensor of another shape. Both name the view. */
-TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
-                                   const trf_views *views, trf_error *err);
-/* Number of elements that the attention of one kind has for a batch; 0 if the model has no such
-   attention. */
-TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind);
-/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `attention`
-   that trf_look_inside has written. The view has no data if there is no such sequence, or if the
-   tensor does not have trf_attention_count elements. */
-TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind, const trf_tensor *attention,
-                                    int32_t sequence);
-
-/* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
-   cross-attention reads, (sum of memory_lengths, d_model): the output of trf_encode, or rows of
-   your own. Sequence i has memory_lengths[i] of its rows: 1..max_length, and at least 2 if both
-   source_bos and source_eos are 1. out is (target rows, d_model), after the final norm;
-   trf_project turns it into logits. */
-TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
-                              const int32_t *memory_lengths, const trf_sequences *targets,
-                              trf_tensor *out, trf_error *err);
-/* Computes the output projection, or the head, alone: states (rows, d_model) to logits (rows,
-   target_vocab), or with a head as many columns as in trf_logits. TRF_E_STATE: the model has
-   neither. */
-TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
-                               trf_tensor *logits, trf_error *err);
-/* Number of rows that `sequences` have on each side, EOS included; 0 if a length is negative. */
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
-TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);

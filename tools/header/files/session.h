@@ -12,7 +12,7 @@
 #include "system/text.h"
 #include "model/model.h"
 #include "search/sampling.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
 #include "search/sampler.h"
 #include "files/container.h"
 #include "files/reading.h"

@@ -361,7 +361,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
 {
     const trf_sequences *from = &s->pairs->source;
     int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
-    const int32_t unk = t->model->config.unk;
+    const int32_t unk = t->reader.model->config.unk;
     int64_t used = 0;
     trf_sequences some;
     while (i < from->count && n < TRF__ANSWERS) {
@@ -421,7 +421,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
     ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
     s.row = (int32_t *)trf__alloc(hooks,
-                                  trf__bytes(translator->model->config.max_length + 1,
+                                  trf__bytes(translator->reader.model->config.max_length + 1,
                                              sizeof *s.row));
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
@@ -437,7 +437,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     *cut = s.cut;
-    TRF__FREE(hooks, s.row, translator->model->config.max_length + 1);
+    TRF__FREE(hooks, s.row, translator->reader.model->config.max_length + 1);
     TRF__FREE(hooks, ids, most * TRF__ANSWERS);
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
     TRF__FREE(hooks, s.at[0], 2 * n);

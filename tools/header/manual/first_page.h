@@ -138,9 +138,9 @@
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-stages       a model split by layers over several processes or devices
+//   >>api-read         labels, vectors, scores, logits, states, attention; several models as one
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
-//   >>api-ensemble     several models that answer as one
 //   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
@@ -220,10 +220,12 @@
 //                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
-//   >>search           the options of a search, and the rules of other systems
-//                     >>search-fits >>languages
 //   >>ensemble         several models, one decoder's list of rows
 //                     >>ensemble-pass
+//   >>reader           the passes of models that answer as one, and memory for what they give
+//                     >>scores >>labels-read >>read >>read-pass >>read-from >>rank
+//   >>search           the options of a search, and the rules of other systems
+//                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>required >>writing >>phrase-copies >>requirements
 //                     >>require-call
@@ -231,8 +233,6 @@
 //                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
-//   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>look-labels >>views >>view-calls >>rank
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls

@@ -6,17 +6,18 @@
 //
 //     texts --> trf_dataset --> trf_corpus --> trf_batch --> trf_trainer --> trf_model
 //
-//     trf_model --> trf_translator    answers by search; labels, scores, hidden states
+//     trf_model --> trf_reader        labels, vectors, scores, hidden states, attention
+//               --> trf_translator    answers by search
 //               --> trf_sampler       answers by drawing tokens
 //               --> a file
 //
 //     you want to                                  call
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
-//     classify texts, tag words                    trf_model_load, trf_classify
+//     classify texts, tag words                    trf_model_load, trf_reader_classify
 //     classify pairs of texts                      trf_config.segments, trf_join
 //     translate between many languages             trf_search_languages
-//     answer with several models at once           trf_translator_create_ensemble
+//     answer with several models at once           trf_search.ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
@@ -25,7 +26,7 @@
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
-//     see attention, hidden states, logits         trf_look_inside
+//     see attention, hidden states, logits         trf_reader_read
 //     translate faster, with less memory           trf_search.weights, trf_model_pack
 //     ship a smaller file                          trf_model_save with TRF_WEIGHTS_INT8
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
@@ -89,7 +90,7 @@
 //   Answers
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
-//     ensemble       a translator or a sampler of several models (>>api-ensemble)
+//     ensemble       a translator or a sampler of several models (>>api-read)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -119,7 +120,7 @@
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
-//               1 and a label_kind [trf_rank]
+//               1 and a label_kind [trf_reader_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training

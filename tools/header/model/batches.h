@@ -38,6 +38,12 @@ TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
     return n;
 }
 
+/* The length of sequence i, or 0 if there are no sequences. */
+TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
+{
+    return x && x->count ? x->lengths[i] : 0;
+}
+
 /* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
 TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
                                           int64_t skipped)

@@ -210,13 +210,4 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      (unsigned long long)size);
 }
 
-TRF_API trf_pooling trf_model_pooling(const trf_model *model)
-{
-    static const char *const names[TRF_POOLING_COUNT] = {"mean", "first", "max"};
-    const char *name = trf_model_metadata(model, "pooling");
-    int i = 0;
-    while (name && i < TRF_POOLING_COUNT && strcmp(name, names[i])) i++;
-    return (trf_pooling)i;
-}
-
 TRF__FOR_SPEED

@@ -146,16 +146,17 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
     int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
-    int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
-    trf_real *to = views->attention[kind];
+    int64_t s, numbers;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
-    if (!to) return;
-    for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
+    if (!views->attention[kind]) return;
+    for (s = 0; s < in.n_spans; s++) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
         numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->map);
-        pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
+        pass->run.backend->download(&pass->run,
+                                    views->attention[kind][s].data + layer->is.layer * numbers,
+                                    views->map,
                                     trf__bytes(numbers, sizeof(trf_real)));
     }
 }
@@ -166,7 +167,9 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
 {
     trf_real *to = pass->views ? pass->views->states[stack->decoder] : NULL;
     int64_t numbers = stack->rows * pass->config->d_model;
-    if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
+    if (!to || numbers == 0) return;
+    to += i * pass->views->rows[stack->decoder] * pass->config->d_model;
+    pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
 /* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its

@@ -1,7 +1,7 @@
 #pragma once
 #include "api/basics.h"
 #include "api/config.h"
-#include "api/translate.h"
+#include "api/read.h"
 #include "base/impl.h"
 #include "base/memory.h"
 #include "ops/ops.h"
@@ -79,10 +79,11 @@ typedef struct trf__stack {
     trf__act *out;                      /* set by forward: the stack's result */
 } trf__stack;
 
-/* What >>look-inside reads from a pass: memory of the host for each part, or NULL. */
+/* What >>read takes from a pass: memory of the host for each part, or NULL. */
 typedef struct trf__views {
-    trf_real *attention[3];             /* by trf_attention_kind */
-    trf_real *states[2];                /* of the encoder and of the decoder */
+    const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
+    trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
+    int64_t rows[2];                    /* rows, which a state has so many of */
     trf_real *map;                      /* scratch on the device: the attention of one sequence in
                                            one layer */
 } trf__views;
@@ -179,7 +180,7 @@ typedef struct trf__pass {
     int copies;                         /* of a batch in its rows: 2 while a trainer with
                                            consistency learns, else 1 */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
-    const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
+    const trf__views *views;            /* what >>read takes from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
                                            to embeddings, or (longest, rotary_width) rotations; or
                                            NULL */

@@ -20,7 +20,8 @@
 #include "pass/packed.h"
 #include "pass/rows.h"
 #include "search/options.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
+#include "read/reader.h"
 #include "search/translator.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"
@@ -64,11 +65,12 @@ TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
                                        int32_t each, const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c = &t->ensemble.config;
-    int64_t rows = 0, most = 0, source, prefix = 0, kinds = each ? t->ensemble.n : sources != NULL;
+    const trf_config *c = &t->reader.ensemble.config;
+    int64_t kinds = each ? t->reader.ensemble.n : sources != NULL;
+    int64_t rows = 0, most = 0, source, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i, k;
     if (sources)
-        TRF__TRY(trf__check_each(&t->ensemble, sources, each, trf__tags(&t->search), err));
+        TRF__TRY(trf__check_each(&t->reader.ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
@@ -115,7 +117,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
    their greatest lengths. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
-    const trf_config *c = &t->ensemble.config;
+    const trf_config *c = &t->reader.ensemble.config;
     int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
     round->longest = 1;
     round->taken = 0;
@@ -135,10 +137,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
     round->longest_source = 0;
-    for (k = 0; round->sources && k < t->ensemble.n; k++)
+    for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
         round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
                                            trf__tags(&t->search) +
-                                           trf__source_added(t->ensemble.configs[k]));
+                                           trf__source_added(t->reader.ensemble.configs[k]));
 }
 
 /* Leaves out the first n ids of an answer. */
@@ -208,7 +210,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            trf__hide_first(h, trf__hidden_tokens(&t->ensemble.config, &t->search,
+            trf__hide_first(h, trf__hidden_tokens(&t->reader.ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
             at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
@@ -226,11 +228,11 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__ZERO(o);
     if (options) o = *options;
-    kind = translator->model->config.kind;
+    kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
     if (kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: use trf_encode");
+                         "an encoder-only model has no decoder: read it (trf_reader_read)");
     if (o.each && kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
@@ -240,8 +242,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                          "continues its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, o.each && translator->ensemble.n > 1,
+    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
 
@@ -252,9 +254,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
 {
     int64_t added = 0;
     int32_t k;
-    if (!configs) return (void)trf__fail_null(err, "config"), -1;
-    if (trf__check_range("n", n, 1, TRF_MAX_MODELS, err) ||
-        trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
+    if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         int64_t adds;
@@ -296,17 +296,31 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
     return bytes;
 }
 
+/* The configurations of the models of an ensemble, or the one; how many there are. 0: none. */
+TRF__FN int32_t trf__configs_of(const trf_config **configs, const trf_config *config,
+                                const trf_ensemble *ensemble, trf_error *err)
+{
+    int32_t k;
+    configs[0] = config;
+    if (trf__check_ensemble(ensemble, err)) return 0;
+    for (k = 0; k < ensemble->n; k++) {
+        if (!ensemble->models[k]) return (void)trf__fail_null(err, "models"), 0;
+        configs[k] = &ensemble->models[k]->config;
+    }
+    if (!configs[0]) return (void)trf__fail_null(err, "config"), 0;
+    return ensemble->n > 0 ? ensemble->n : 1;
+}
+
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
-TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
-                                   const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens, trf_error *err)
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens, trf_error *err)
 {
     trf_search own = trf_search_defaults();
-    const trf_config *config;
+    const trf_config *configs[TRF_MAX_MODELS];
     trf__ensemble ensemble;
     int64_t added, answers;
-    int32_t k;
+    int32_t k, n;
     trf_device device;
     trf__run run;
     trf__hypotheses h;
@@ -316,6 +330,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
+    n = trf__configs_of(configs, config, &search->ensemble, err);
+    if (!n) return 0;
     added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
@@ -372,17 +388,12 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens, trf_error *err)
-{
-    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens, err);
-}
-
 // >>answers        hypotheses as ids and as text
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
+/* Number of answers to a sentence. */
+TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
 {
     return translator && sentence >= 0 && sentence < translator->n_sentences
         ? translator->n_answers[sentence] : 0;
@@ -391,7 +402,7 @@ TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t s
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
                                                 int32_t rank)
 {
-    if (rank < 0 || rank >= trf_hypothesis_count(translator, sentence)) return NULL;
+    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
@@ -407,9 +418,9 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     if (!h)
         return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
                          "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
-    if (!translator->model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
+    if (!translator->reader.model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -417,13 +428,13 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
 TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text,
                                       trf_sequences *sources, trf_error *err)
 {
-    const trf__ensemble *e = &translator->ensemble;
+    const trf__ensemble *e = &translator->reader.ensemble;
     int32_t k;
     for (k = 0; k < (e->apart ? e->n : 1); k++) {
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;
@@ -445,7 +456,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
     TRF__ZERO(options);
-    options.each = translator->ensemble.apart;
+    options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }

@@ -17,7 +17,8 @@
 #include "pass/packed.h"
 #include "pass/forward.h"
 #include "search/options.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
+#include "read/reader.h"
 #include "search/translator.h"
 #include "search/required.h"
 
@@ -108,7 +109,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
 
 TRF__FN void trf__hypotheses_free(trf_translator *t)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     run->backend->release(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
     trf__free(&run->hooks, t->hypotheses.arena, t->hypotheses.bytes);
     TRF__ZERO(t->hypotheses);
@@ -122,13 +123,13 @@ TRF__COLD
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
                                            int64_t area, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__hypotheses old = t->hypotheses, h;
     TRF__ZERO(h);
     h.n_places = places;
     h.length = length;
     h.area = area;
-    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -146,7 +147,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
-    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
     t->hypotheses = h;
@@ -163,19 +164,15 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     int32_t k;
     if (!translator) return;
     hooks = translator->search.hooks;
-    run = &translator->pass.run;
+    run = &translator->reader.pass.run;
     /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
-        run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
         trf__required_free(translator);
-        trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
-    trf__pass_close(&translator->pass);
-    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
-    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    trf__reader_close(&translator->reader, &hooks);
     TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
     TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
     TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
@@ -189,20 +186,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* The sizes of a new translator: a few short sentences. It grows when a call needs more. */
-TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
-{
-    trf__limits limits;
-    limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
-    limits.target_rows = limits.sentences = s->beam;
-    limits.longest = trf__min64(c->max_length, 256);
-    limits.recompute = 0;
-    limits.copies = 1;
-    return limits;
-}
-
-TRF__COLD
 /* Target tokens for a source token of the training, or 0. */
+TRF__COLD
 TRF__FN double trf__trained_ratio(const trf_model *model)
 {
     const char *text = trf_model_metadata(model, "trained.ratio");
@@ -210,39 +195,36 @@ TRF__FN double trf__trained_ratio(const trf_model *model)
     return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
 }
 
-TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
-                                                  const trf_model *const *models,
-                                                  const double *weights, int32_t n,
-                                                  const trf_search *search, trf_error *err)
+TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
+{
+    return trf__reader_limits(c, s->max_tokens, s->beam);
+}
+
+TRF__COLD
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
 {
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
     trf__limits limits;
-    trf_device device;
     trf_status status;
     int32_t k;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
     if (!search) search = &defaults;
-    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
-    for (k = 0; k < n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
+    TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
+    for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
-    t->model = models[0];
-    t->ensemble = ensemble;
-    t->ratio = trf__trained_ratio(t->model);
-    t->search = trf__running(&ensemble.config, search, n);
+    t->ratio = trf__trained_ratio(ensemble.models[0]);
+    t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
     limits = trf__translator_limits(&ensemble.config, search);
-    device = trf__device_with(&t->model->config.device, search->threads);
-    status = trf__pass_open(&t->pass, t->model, &limits, NULL, search->weights, &device,
-                            &search->hooks, err);
-    if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
-    for (k = 0; status == TRF_OK && k < n; k++)
-        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
+    status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
+                              search->source_tagged, &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -250,10 +232,9 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     return TRF_OK;
 }
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
-                                         const trf_search *search, trf_error *err)
+TRF_API trf_reader *trf_translator_reader(trf_translator *translator)
 {
-    return trf_translator_create_ensemble(translator, &model, NULL, 1, search, err);
+    return translator ? &translator->reader : NULL;
 }
 
 // >>decode         one token for all live rows
@@ -266,7 +247,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
 {
     const trf__hypotheses *h = &t->hypotheses;
-    const trf__stack *stack = &t->pass.decoder;
+    const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder a;
     wanted += h->rules.n_wishes;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
@@ -279,8 +260,8 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.rules = h->rules;
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
-    a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
-    a.models = t->ensemble.n; a.places = h->n_places;
+    a.cross = t->reader.pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.models = t->reader.ensemble.n; a.places = h->n_places;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
     a.columns = h->length; a.begin = begin;
     return a;
@@ -297,10 +278,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf_translator *t = token->t;
     int64_t at = token->at, wanted = token->wanted;
     trf__hypotheses *h = &t->hypotheses;
-    const trf__ensemble *e = &t->ensemble;
-    const trf_config *c = t->pass.config;
-    const trf__run *run = &t->pass.run;
-    const trf__stack *stack = &t->pass.decoder;
+    const trf__ensemble *e = &t->reader.ensemble;
+    const trf_config *c = t->reader.pass.config;
+    const trf__run *run = &t->reader.pass.run;
+    const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
@@ -316,7 +297,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
         TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
         if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
-    if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
+    if (e->n == 1) trf__scale_states(&t->reader.pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;
     top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
@@ -326,8 +307,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
-    top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
+    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->outer.generator);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -342,15 +323,16 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 {
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
-    trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
-                                     (at & 1) + 2 * t->ensemble.moves);
-    shape.decoder_rows = t->pass.decoder.rows;
-    shape.decoder_spans = t->pass.decoder.n_cross;
+    const trf__pass_plan *plan = &t->reader.pass.plan;
+    trf__shape shape = trf__shape_of(plan->arena, &plan->limits, h->device_arena,
+                                     (at & 1) + 2 * t->reader.ensemble.moves);
+    shape.decoder_rows = t->reader.pass.decoder.rows;
+    shape.decoder_spans = t->reader.pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
     shape.wishes = h->rules.n_wishes;
     shape.beam_bytes = (int64_t)h->beam_bytes;
-    return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
+    return trf__run_list(&t->reader.pass.run, &shape, trf__issue_token, &job, err);
 }

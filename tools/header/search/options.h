@@ -39,7 +39,6 @@ TRF__FOR_SIZE
     X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
     X(min_length,         0, INT32_MAX) \
     X(renormalize_logits, 0, 1) \
-    X(ensemble_rule,      0, TRF_ENSEMBLE_RULE_COUNT - 1) \
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       -1, INT32_MAX) \
@@ -111,6 +110,7 @@ TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
+    TRF__TRY(trf__check_ensemble(&search->ensemble, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -257,7 +257,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
         : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
     search->renormalize_logits = ctranslate2;
-    search->ensemble_rule = marian ? TRF_ENSEMBLE_GEOMETRIC : TRF_ENSEMBLE_ARITHMETIC;
+    search->ensemble.rule = marian ? TRF_ENSEMBLE_GEOMETRIC : TRF_ENSEMBLE_ARITHMETIC;
 }
 
 TRF_API trf_search trf_search_defaults(void)

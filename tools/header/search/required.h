@@ -53,7 +53,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s)
 TRF__FN void trf__required_free(trf_translator *t)
 {
     trf__required *r = &t->required;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
     run->backend->release(run, r->writes, r->writes_bytes);
@@ -115,9 +115,9 @@ TRF__FN size_t trf__target_text(const trf_model *model, int32_t id, char *to)
 /* Learns what the ids of the target write, once for a translator. */
 TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
 {
-    const trf_model *model = t->model;
+    const trf_model *model = t->reader.model;
     const trf_config *c = &model->config;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
     size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
@@ -291,11 +291,11 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
     TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
     r->text[0] = ' ';
     memcpy(r->text + 1, x->text, (size_t)n + 1);
-    TRF__TRY(trf__encode_all(t->model->target, x->text, &r->cut, &t->search.hooks, err));
+    TRF__TRY(trf__encode_all(t->reader.model->target, x->text, &r->cut, &t->search.hooks, err));
     TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
     f->bytes = 1;
     for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
-    trf__set_copies(r, t->model->config.unk, r->text + 1, f, units);
+    trf__set_copies(r, t->reader.model->config.unk, r->text + 1, f, units);
     if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
     return TRF_OK;
 }
@@ -363,7 +363,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
 {
     int64_t k;
     int32_t before = 0;
-    if (!t->model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__no_vocabularies(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
@@ -387,10 +387,10 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
             return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
     }
     for (k = 0; k < x->n_symbols; k++)
-        if (x->symbols[k] < 0 || x->symbols[k] >= t->model->config.target_vocab)
+        if (x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
                              "symbol %lld: id must be 0 to %d, got %d", (long long)k,
-                             (int)t->model->config.target_vocab - 1, (int)x->symbols[k]);
+                             (int)t->reader.model->config.target_vocab - 1, (int)x->symbols[k]);
     return TRF_OK;
 }
 
@@ -411,7 +411,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
     int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
     trf__cursor cursor;
     trf__phrase *each;
@@ -438,7 +438,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         p->symbols = symbols;
         p->n_symbols = n_symbols;
         p->ends = (const int32_t *)r->writes;
-        if (p->ends) p->texts = (const char *)(p->ends + t->model->config.target_vocab);
+        if (p->ends) p->texts = (const char *)(p->ends + t->reader.model->config.target_vocab);
         each += p->n;
     }
     return run->backend->sync(run, err);
@@ -450,7 +450,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
                                 trf_error *err)
 {
     trf__required *r = &t->required;
-    const trf_vocab *v = t->model->target;
+    const trf_vocab *v = t->reader.model->target;
     int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;

@@ -17,7 +17,8 @@
 #include "pass/stacks.h"
 #include "pass/rows.h"
 #include "pass/forward.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
+#include "read/reader.h"
 #include "search/translator.h"
 #include "search/required.h"
 #include "search/hypotheses.h"
@@ -101,18 +102,13 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
 }
 
-TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
-{
-    return x && x->count ? x->lengths[i] : 0;
-}
-
 /* The rows of a sentence in the encoder of model k. */
 TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
                                  int32_t sentence)
 {
     if (!round->sources) return 0;
     return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->ensemble.configs[k]);
+        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -134,7 +130,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
@@ -154,7 +150,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence), i;
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
     span->key = (int32_t)(place * h->area);
     span->n_key = trf__source_rows(t, round, m, w->sentence);
     if (s->source_first >= 0) *ids++ = s->source_first;
@@ -171,7 +167,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
 TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
                                 const trf__pending *w, int32_t place, int32_t k)
 {
-    const trf_config *c = &t->ensemble.config;
+    const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
     const trf_search *s = &t->search;
@@ -199,30 +195,6 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
         arrival->beam.uncounted = 0;
     }
     h->sentence[place] = w->sentence;
-}
-
-/* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
-   computed fastest together, at least one if there is one. The caller has checked the batch. */
-TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
-{
-    trf_batch part;
-    int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
-    int32_t count = trf__sequences_of(rest, sides), n;
-    if (!(sides & TRF__SOURCE)) rest->source.count = 0;
-    if (!(sides & TRF__TARGET)) rest->target.count = 0;
-    for (n = 0; n < count; n++) {
-        int64_t own = trf__pair_tokens(rest, n);
-        if (n > 0 && own > most - rows) break;
-        rows += own;
-        source += trf__length_of(&rest->source, n);
-        target += trf__length_of(&rest->target, n);
-    }
-    part = *rest;
-    part.source = trf__some_sequences(&rest->source, 0, n, 0);
-    part.target = trf__some_sequences(&rest->target, 0, n, 0);
-    rest->source = trf__some_sequences(&rest->source, n, count - n, source);
-    rest->target = trf__some_sequences(&rest->target, n, count - n, target);
-    return trf__pass_sides(pass, &part, sides, 0, err);
 }
 
 /* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
@@ -273,8 +245,8 @@ TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
     int32_t k;
-    for (k = 0; k < t->ensemble.n; k++)
-        most = trf__min64(most, t->ensemble.passes[k]->plan.limits.target_rows);
+    for (k = 0; k < t->reader.ensemble.n; k++)
+        most = trf__min64(most, t->reader.ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
 
@@ -283,7 +255,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
                                      int32_t n, int64_t rows, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = t->ensemble.passes[k];
+    trf__pass *pass = t->reader.ensemble.passes[k];
     trf__stack *stack = &pass->decoder;
     int64_t begin = k * h->n_places * h->area;
     if (round->sources)
@@ -305,7 +277,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
 /* Puts waiting sentences in all free places, and begins their searches. */
 TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__hypotheses *h = &t->hypotheses;
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
@@ -317,7 +289,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
         const trf__pending *w = (const trf__pending *)t->order[round->next];
         if (h->sentence[place] >= 0) continue;
         trf__round_arrival(t, round, w, place, n);
-        for (k = 0; round->sources && k < t->ensemble.n; k++)
+        for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
             rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
         round->next++;
         n++;
@@ -330,7 +302,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    for (k = 0; k < t->ensemble.n; k++)
+    for (k = 0; k < t->reader.ensemble.n; k++)
         TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
     begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
@@ -365,7 +337,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     int32_t place, k;
     for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
     for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
@@ -388,7 +360,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
                                    trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf__progress *now = h->here.progress;
     int64_t n_cross, rows;
     int32_t k;
@@ -403,10 +375,10 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
                           trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
+        *wanted = trf__max_candidates(&t->reader.ensemble.config, &t->search);
     }
-    for (k = 0; k < t->ensemble.n; k++) {
-        trf__stack *stack = &t->ensemble.passes[k]->decoder;
+    for (k = 0; k < t->reader.ensemble.n; k++) {
+        trf__stack *stack = &t->reader.ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
     }
@@ -423,7 +395,7 @@ TRF__FN int trf__round_admits(const trf__round *round)
 /* Searches all sentences of a round. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
+    const trf__run *run = &t->reader.pass.run;
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
     int32_t k;
@@ -438,7 +410,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
+    for (k = 0; k < t->reader.ensemble.n; k++) t->reader.ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
 

@@ -19,7 +19,7 @@
 #include "pass/rows.h"
 #include "pass/forward.h"
 #include "search/options.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
 #include "search/translator.h"
 #include "search/rounds.h"
 #include "search/sampling.h"
@@ -338,23 +338,20 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     return TRF_OK;
 }
 
-TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
-                                               const trf_model *const *models,
-                                               const double *weights, int32_t n,
-                                               const trf_sampling *sampling, trf_error *err)
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                      const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
-    const trf_model *model;
     trf_sampler *g;
     trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
     if (!sampling) sampling = &defaults;
-    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
-    model = models[0];
+    TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
+    model = ensemble.models[0];
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
@@ -382,12 +379,6 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
-}
-
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                      const trf_sampling *sampling, trf_error *err)
-{
-    return trf_sampler_create_ensemble(sampler, &model, NULL, 1, sampling, err);
 }
 
 /* The most ids of a sequence with a beginning of n. */

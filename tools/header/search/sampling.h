@@ -22,7 +22,7 @@
 #include "pass/stacks.h"
 #include "pass/packed.h"
 #include "search/options.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
 #include "search/translator.h"
 
 TRF__FOR_SIZE
@@ -59,7 +59,6 @@ TRF__FOR_SIZE
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
-    X(trf_ensemble_rule, ensemble_rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, 0) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
@@ -120,6 +119,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c
 #undef TRF__X
     TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
+    TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     TRF__TRY(trf__hooks_check(&s->hooks, err));
     if (!c) return TRF_OK;

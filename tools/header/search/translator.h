@@ -15,7 +15,8 @@
 #include "model/checks.h"
 #include "model/model.h"
 #include "pass/stacks.h"
-#include "search/ensemble.h"
+#include "read/ensemble.h"
+#include "read/reader.h"
 
 TRF__FOR_SIZE
 
@@ -116,19 +117,14 @@ typedef struct trf__hypotheses {
 } trf__hypotheses;
 
 struct trf_translator {
-    const trf_model *model;                     /* the first one, and its pass */
+    trf_reader reader;
     trf_search search;
-    trf__pass pass;
-    trf__ensemble ensemble;
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
     trf__required required;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
-    double *numbers; int64_t numbers_capacity;          /* copied from the device */
-    trf__workspace work;                        /* see >>look-inside */
-    trf_real *states; int64_t states_capacity;          /* rows of the encoder, for trf_embed */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -259,7 +255,7 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
 {
     trf_search s = *search;
     s.ends = trf__more_ends(c, &search->ends);
-    if (models > 1 && s.ensemble_rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
+    if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     return s;
 }
@@ -297,8 +293,8 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 /* Copies banned sequences to the device. */
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
-    const trf_config *c = &t->ensemble.config;
-    const trf__run *run = &t->pass.run;
+    const trf_config *c = &t->reader.ensemble.config;
+    const trf__run *run = &t->reader.pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));

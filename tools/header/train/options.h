@@ -155,8 +155,8 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     if (c) TRF__TRY(trf__check_tagged(c, o->source_tagged, err));
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it a head, or use "
-                         "trf_encode");
+                         "an encoder-only model without a head has no loss: give it a head, or "
+                         "read it (trf_reader_read)");
     if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",

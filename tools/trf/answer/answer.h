@@ -96,10 +96,13 @@ struct ensemble {
     struct side sides[TRF_MAX_MODELS];      /* from 1 on: the sources of a batch in their tokens */
 };
 
-/* Loads the models of --with beside --model, and reads their weights. */
+/* Loads the models of --with beside --model, reads their weights, and gives both to the search and
+   to the sampler. */
 int load_ensemble(struct settings *s, trf_model *first, const trf_vocab *source,
                   struct ensemble *e);
-const double *weights_of(const struct settings *s, const struct ensemble *e);      /* or NULL */
+/* Opens what labels, scores and embeds; with e NULL a model alone. doing: for messages. */
+int open_model(const struct settings *s, const struct ensemble *e, const trf_model *model,
+               const char *doing, trf_reader **reader);
 /* As refused(); names the model that does not fit. */
 int ensemble_refused(const struct ensemble *e, const char *doing, const trf_error *err);
 /* The least of what the models' configurations allow: source_limit, or longest_rows, max_length. */
@@ -181,7 +184,7 @@ struct attention {
     int64_t extent[4];
 };
 
-int read_attention(trf_translator *translator, const trf_model *model, trf_attention_kind kind,
+int read_attention(trf_reader *reader, const trf_model *model, trf_attention_kind kind,
                    const trf_sequences *source, const trf_sequences *target, struct attention *to);
 void free_attention(struct attention *of);
 const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head);

@@ -1,39 +1,42 @@
 // The attention of one pair of texts: its weights, and these as JSON.
 //
-// One forward pass gives the weights of all heads of all layers (trf_look_inside). trf attention,
+// One forward pass gives the weights of all heads of all layers (trf_reader_read). trf attention,
 // trf translate, trf classify and trf tag use these functions.
 
 #include "answer.h"
 
 #include <math.h>
 
-int read_attention(trf_translator *translator, const trf_model *model, trf_attention_kind kind,
+int read_attention(trf_reader *reader, const trf_model *model, trf_attention_kind kind,
                    const trf_sequences *source, const trf_sequences *target, struct attention *to)
 {
-    trf_tensor all, shape;
+    static const int32_t what[TRF_ATTENTION_KIND_COUNT] = {TRF_READ_ENCODER_SELF,
+                                                           TRF_READ_DECODER_SELF, TRF_READ_CROSS};
+    const trf_kind model_kind = trf_model_config(model)->kind;
+    const trf_tensor *one;
     trf_batch batch;
-    trf_views views;
+    trf_reading seen;
     trf_error err;
-    int64_t numbers;
+    size_t numbers;
     int k;
     memset(&batch, 0, sizeof batch);
-    memset(&views, 0, sizeof views);
     memset(to->extent, 0, sizeof to->extent);
     if (source) batch.source = *source;
     if (target) batch.target = *target;
-    numbers = trf_attention_count(model, &batch, kind);
-    if (numbers == 0) return DONE;
-    to->weights = grow(to->weights, &to->capacity, (size_t)numbers, sizeof *to->weights);
-    all = trf_tensor_of(to->weights, 1, numbers, 0, 0);
-    *(kind == TRF_ENCODER_SELF   ? &views.encoder_self
-      : kind == TRF_DECODER_SELF ? &views.decoder_self
-                                 : &views.cross) = &all;
-    if (trf_look_inside(translator, &batch, &views, &err)) {
+    /* a kind that the model lacks has no weights */
+    if (kind == TRF_ENCODER_SELF ? model_kind == TRF_DECODER_ONLY
+        : kind == TRF_DECODER_SELF ? model_kind == TRF_ENCODER_ONLY
+                                   : model_kind != TRF_ENCODER_DECODER) return DONE;
+    if (trf_reader_read(reader, &batch, what[kind], NULL, &seen, &err)) {
         say_error("attention", &err);
         return FAILED;
     }
-    shape = trf_attention_at(model, &batch, kind, &all, 0);
-    for (k = 0; k < 4; k++) to->extent[k] = shape.shape[k];
+    if (!seen.count) return DONE;
+    one = &seen.attention[kind][0];
+    numbers = (size_t)trf_tensor_count(one);
+    to->weights = grow(to->weights, &to->capacity, numbers + 1, sizeof *to->weights);
+    memcpy(to->weights, one->data, numbers * sizeof *to->weights);
+    for (k = 0; k < 4; k++) to->extent[k] = one->shape[k];
     return DONE;
 }
 

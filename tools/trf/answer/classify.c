@@ -11,7 +11,7 @@ struct labelling {
     int tags;                       /* 1: trf tag */
     trf_model *model;
     struct ensemble ensemble;
-    trf_translator *translator;
+    trf_reader *reader;
     const trf_vocab *vocab;
     trf_label_kind kind;
     int32_t n_labels;
@@ -83,7 +83,7 @@ static int write_attention(struct labelling *t, const struct batch_line *line)
     one.lengths = side->lengths + line->first;
     one.count = 1;
     print_json_tokens(t->lines.out, "tokens", t->vocab, ids, *one.lengths);
-    if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention))
+    if (read_attention(t->reader, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention))
         return FAILED;
     print_json_attention(t->lines.out, &t->attention, t->s->answer.attention);
     return DONE;
@@ -215,7 +215,7 @@ static int label_batch(void *user)
     int status = DONE;
     t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->n_labels) + 1, sizeof *t->p);
     out = trf_tensor_of(p = t->p, 2, n, t->n_labels, 0);
-    if (n && trf_classify(t->translator, &sources, &out, &err))
+    if (n && trf_reader_classify(t->reader, &sources, &out, &err))
         return say_batch_failed(b, &err);
     for (i = 0; i < b->n && !status; i++) {
         const struct batch_line *line = &b->line[i];
@@ -286,10 +286,7 @@ int command_classify(struct settings *s, int argc, char **argv)
         status = load_labels(t.model, s->model, &t.labels);
     if (!status) status = load_ensemble(s, t.model, t.vocab, &t.ensemble);
     if (!status && s->answer.attention) status = shows_one(&t.ensemble, "--attention");
-    if (!status && trf_translator_create_ensemble(&t.translator, t.ensemble.models,
-                                                  weights_of(s, &t.ensemble), t.ensemble.n,
-                                                  &s->search, &err))
-        status = ensemble_refused(&t.ensemble, "labelling", &err);
+    if (!status) status = open_model(s, &t.ensemble, t.model, "labelling", &t.reader);
     if (!status) status = open_reader(&t.lines.in, s->input);
     if (!status) watch_lines(&t.lines, t.model);
     if (!status) {
@@ -303,7 +300,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     free_attention(&t.attention);
     free(t.p);
     free_labels(&t.labels);
-    trf_translator_destroy(t.translator);
+    trf_reader_destroy(t.reader);
     free_ensemble(&t.ensemble);
     trf_model_destroy(t.model);
     return status;

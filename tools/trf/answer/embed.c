@@ -17,7 +17,7 @@ struct neighbour { double score; int64_t order, number; const char *file; char *
 struct embedding {
     struct settings *s;
     trf_model *model;
-    trf_translator *translator;
+    trf_reader *reader;
     const trf_vocab *vocab;
     struct batches lines;
     struct unknown unknown;
@@ -76,7 +76,7 @@ static int embed_sequences(struct embedding *t)
     t->vectors = grow(t->vectors, &t->vectors_capacity,
                       (size_t)sources.count * (size_t)t->width + 1, sizeof *t->vectors);
     out = trf_tensor_of(t->vectors, 2, sources.count, t->width, 0);
-    if (!sources.count || !trf_embed(t->translator, &sources, (trf_pooling)t->s->pooling,
+    if (!sources.count || !trf_reader_embed(t->reader, &sources, (trf_pooling)t->s->pooling,
                                      t->s->embed.unit_vectors, &out, &err))
         return DONE;
     say_error("encoder", &err);
@@ -462,13 +462,16 @@ static int check_encoder(const struct settings *s, const trf_model *model)
    lengths, unless an option says another. A query needs vectors of length 1. */
 static int find_pooling(struct settings *s, const trf_model *model)
 {
+    static const char *const names[TRF_POOL_MODEL] = {"mean", "first", "max"};
+    const char *name;
     if (!searches(s) && !is_given(s, AT(embed.unit_vectors)) &&
         trf_model_metadata(model, normalize_key)) s->embed.unit_vectors = 0;
     if (is_given(s, AT(pooling))) return DONE;
-    s->pooling = (int32_t)trf_model_pooling(model);
-    if (s->pooling < TRF_POOLING_COUNT) return DONE;
-    say("--pooling takes mean, first or max, got '%s' from the metadata of '%s'",
-        trf_model_metadata(model, pooling_key), s->model);
+    name = trf_model_metadata(model, pooling_key);
+    s->pooling = TRF_POOL_MEAN;
+    while (name && s->pooling < TRF_POOL_MODEL && strcmp(name, names[s->pooling])) s->pooling++;
+    if (s->pooling < TRF_POOL_MODEL) return DONE;
+    say("--pooling takes mean, first or max, got '%s' from the metadata of '%s'", name, s->model);
     return FAILED;
 }
 
@@ -476,8 +479,8 @@ static int start(struct embedding *t)
 {
     const trf_config *config = trf_model_config(t->model);
     trf_error err;
-    if (trf_translator_create(&t->translator, t->model, &t->s->search, &err))
-        return refused("encoder", &err);
+    int status = open_model(t->s, NULL, t->model, "encoder", &t->reader);
+    if (status) return status;
     t->width = config->d_model;
     t->limit = longest_source(t->model) - source_added(config);
     t->prompt = trf_model_metadata(t->model, prompt_key);
@@ -527,7 +530,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     free_text(&t.texts);
     free((void *)t.files);
     free(t.bytes);
-    trf_translator_destroy(t.translator);
+    trf_reader_destroy(t.reader);
     trf_model_destroy(t.model);
     return status;
 }

@@ -25,7 +25,7 @@ static int read_weights(const struct settings *s, struct ensemble *e)
 /* An option that has no sense without --with. */
 static int check_alone(const struct settings *s)
 {
-    static const size_t fields[] = {AT(search.ensemble_rule), AT(ensemble_weights)};
+    static const size_t fields[] = {AT(search.ensemble.rule), AT(ensemble_weights)};
     size_t i;
     for (i = 0; i < sizeof fields / sizeof *fields; i++)
         if (is_given(s, fields[i])) {
@@ -58,12 +58,27 @@ int load_ensemble(struct settings *s, trf_model *first, const trf_vocab *source,
         e->models[k] = e->others[k];
         e->n += !status;
     }
-    return status ? status : read_weights(s, e);
+    if (status || (status = read_weights(s, e)) || e->n == 1) return status;
+    s->search.ensemble.models = s->sampling.ensemble.models = e->models;
+    s->search.ensemble.weights = s->sampling.ensemble.weights = s->ensemble_weights ? e->weights
+                                                                                     : NULL;
+    s->search.ensemble.n = s->sampling.ensemble.n = e->n;
+    return DONE;
 }
 
-const double *weights_of(const struct settings *s, const struct ensemble *e)
+int open_model(const struct settings *s, const struct ensemble *e, const trf_model *model,
+               const char *doing, trf_reader **reader)
 {
-    return s->ensemble_weights && e->n > 1 ? e->weights : NULL;
+    trf_reader_options o;
+    trf_error err;
+    memset(&o, 0, sizeof o);
+    o.weights = s->search.weights;
+    o.threads = s->search.threads;
+    o.source_tagged = s->search.source_tagged;
+    o.hooks = s->search.hooks;
+    if (e) o.ensemble = s->search.ensemble;
+    if (!trf_reader_create(reader, model, &o, &err)) return DONE;
+    return e ? ensemble_refused(e, doing, &err) : refused(doing, &err);
 }
 
 int ensemble_refused(const struct ensemble *e, const char *doing, const trf_error *err)

@@ -407,9 +407,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
-    if (!status && trf_sampler_create_ensemble(&t.sampler, t.ensemble.models,
-                                               weights_of(s, &t.ensemble), t.ensemble.n,
-                                               &s->sampling, &err))
+    if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))
         status = ensemble_refused(&t.ensemble, "sampling", &err);
     if (!status) status = open_output(s, &t.output);
     if (!status) {

@@ -5,7 +5,7 @@
 struct reranking {
     struct settings *s;
     trf_model *model;
-    trf_translator *translator;
+    trf_reader *reader;
     struct reader in;
     struct text texts;              /* the lines that compete */
     const char **line;              /* of each of them */
@@ -48,7 +48,7 @@ static void write_ranked(struct reranking *t, const char *query)
 static int rank_lines(struct reranking *t, const char *query, const char *what)
 {
     trf_error err;
-    if (trf_rank(t->translator, query, t->line, (int32_t)t->texts.count, t->score, t->order, &err)) {
+    if (trf_reader_rank(t->reader, query, t->line, (int32_t)t->texts.count, t->score, t->order, &err)) {
         if (err.status == TRF_E_FORMAT && err.where >= 0)
             say("%s:%lld: %s", t->in.name, (long long)t->texts.numbers[err.where], err.message);
         else say("%s: %s", what, err.message);
@@ -118,22 +118,20 @@ int command_rerank(struct settings *s, int argc, char **argv)
 {
     const trf_vocab *vocab, *unused;
     struct reranking t;
-    trf_error err;
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
     if ((status = take_input(s, argc, argv)) || (status = check_options(s))) return status;
     status = load_model(s, &t.model, &vocab, &unused);
     if (!status) status = check_scorer(&t);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
-        status = refused("ranking", &err);
+    if (!status) status = open_model(s, NULL, t.model, "ranking", &t.reader);
     if (!status) status = read_candidates(&t);
     if (!status) status = rank_all(&t);
     free((void *)t.line);
     free(t.score);
     free(t.order);
     free_text(&t.texts);
-    trf_translator_destroy(t.translator);
+    trf_reader_destroy(t.reader);
     trf_model_destroy(t.model);
     return status;
 }

@@ -16,7 +16,7 @@ struct scoring {
     struct settings *s;
     trf_model *model;
     struct ensemble ensemble;
-    trf_translator *translator;
+    trf_reader *reader;
     const trf_vocab *vocab[2];
     struct pair_reader pairs;   /* of a language model: one file, without tabs */
     int alone;                  /* 1: there is no source */
@@ -177,9 +177,8 @@ static int score_batch(void *user)
         grow(t->results, &t->results_capacity, t->lines.side.count + 1, sizeof *t->results);
     all_sources(&t->ensemble, &t->lines.partners, sources);
     if (batch.target.count &&
-        (reads_each(&t->ensemble)
-             ? trf_score_each(t->translator, sources, &batch.target, t->results, &err)
-             : trf_score(t->translator, &batch, t->results, &err))) {
+        trf_reader_score(t->reader, &batch, reads_each(&t->ensemble) ? sources : NULL, t->results,
+                  &err)) {
         say_error("scoring", &err);
         return FAILED;
     }
@@ -283,10 +282,7 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status) status = check_decoder(s, t.model);
     if (!status) status = load_ensemble(s, t.model, t.vocab[0], &t.ensemble);
     if (!status) status = read_fixed_tags(s, t.model, t.vocab);
-    if (!status && trf_translator_create_ensemble(&t.translator, t.ensemble.models,
-                                                  weights_of(s, &t.ensemble), t.ensemble.n,
-                                                  &s->search, &err))
-        status = ensemble_refused(&t.ensemble, "scorer", &err);
+    if (!status) status = open_model(s, &t.ensemble, t.model, "scorer", &t.reader);
     if (!status) status = open_scoring(&t);
     if (!status) status = score_lines(&t);
     status = end_answers(&t.lines, status);
@@ -295,7 +291,7 @@ int command_score(struct settings *s, int argc, char **argv)
     free_side(&t.whole);
     free(t.document);
     free(t.results);
-    trf_translator_destroy(t.translator);
+    trf_reader_destroy(t.reader);
     free_ensemble(&t.ensemble);
     trf_model_destroy(t.model);
     return status;

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <sys/stat.h>
 
-struct answer {                 /* a copy of a hypothesis */
-    int32_t *ids;
-    double *each;               /* log-probabilities of the tokens and of EOS */
+struct answer {                 /* a hypothesis, as it is written */
+    const int32_t *ids;
+    const double *each;               /* log-probabilities of the tokens and of EOS */
     int32_t n, n_each;
     int32_t first;              /* the token before these, which is not shown; or -1 */
     double score, log_probability;
@@ -176,54 +176,38 @@ static const char *add_sentence(void *user, char why[300])
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>answers        copied, and written as lines
+// >>answers        hypotheses, and how they are written as lines
 // -----------------------------------------------------------------------------------------------
 
-static void forget_answers(struct translating *t)
-{
-    size_t i;
-    for (i = 0; i < t->n_answers; i++) {
-        free(t->answers[i].ids);
-        free(t->answers[i].each);
-    }
-    t->n_answers = 0;
-}
-
-/* Reading attention discards the results of the search, so they are copied before. The best answer
-   of each sentence gives the attention. */
+/* The translator keeps the ids until it translates again. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
     const int has_prefix = t->lines.partners.lengths[sentence] > 0;
     const int32_t first = has_prefix ? before_prefix(t).first : tags_of(t->s, 1).first;
     const int32_t hidden = has_prefix && first >= 0;
-    int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
-    for (rank = 0; rank < count; rank++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t->translator, sentence, rank);
+    const trf_hypothesis *best = trf_hypothesis_at(t->translator, sentence, 0), *h;
+    int32_t rank;
+    for (rank = 0; (h = trf_hypothesis_at(t->translator, sentence, rank)) != NULL; rank++) {
         struct answer *a;
-        size_t capacity = 0;
         t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
         a = &t->answers[t->n_answers++];
-        a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
+        a->ids = h->ids + hidden;
         a->first = first;
         a->n = h->n - hidden;
-        memcpy(a->ids, h->ids + hidden, (size_t)a->n * sizeof *a->ids);
         a->n_each = a->n + (h->ended == TRF_ENDED_EOS);
-        a->each = zeroed((size_t)a->n_each, sizeof *a->each);
-        memcpy(a->each, h->log_probabilities + hidden, (size_t)a->n_each * sizeof *a->each);
+        a->each = h->log_probabilities + hidden;
         a->score = h->score;
         a->log_probability = h->log_probability;
         a->ended = h->ended;
         a->doubts = h->doubts;
     }
-    if (!count) return;
+    if (!best) return;
     t->answered++;
-    for (rank = 0; rank < N_DOUBTS; rank++)
-        t->doubts[rank] += trf_hypothesis_at(t->translator, sentence, 0)->doubts >> rank & 1;
-    t->stuck += trf_hypothesis_at(t->translator, sentence, 0)->ended == TRF_ENDED_NO_TOKEN;
-    if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
+    for (rank = 0; rank < N_DOUBTS; rank++) t->doubts[rank] += best->doubts >> rank & 1;
+    t->stuck += best->ended == TRF_ENDED_NO_TOKEN;
+    if (best->ended != TRF_ENDED_MAX_LENGTH) return;
     t->at_limit++;
-    t->min_length_limits +=
-        trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
+    t->min_length_limits += best->n <= t->s->search.min_length;
 }
 
 static int read_answer_attention(struct translating *t, const int32_t *source, int32_t n_source,
@@ -241,7 +225,7 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
     add_tags(&pair[1], first);
     from = sequences_of(&pair[0]);
     to = sequences_of(&pair[1]);
-    status = read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all);
+    status = read_attention(trf_translator_reader(t->translator), t->model, TRF_DECODER_CROSS, &from, &to, all);
     for (side = 0; side < 2; side++) free_side(&pair[side]);
     if (status) return FAILED;
     t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1,
@@ -460,7 +444,7 @@ static int write_joined(struct translating *t, int32_t line, size_t *next)
         fwrite(of->text + at, 1, t->sentences.item[*next].begin - at, out);
         at = t->sentences.item[*next].end;
         if (number < 0) continue;
-        forget_answers(t);
+        t->n_answers = 0;
         keep_answers(t, number);
         if (t->n_answers) text = answer_text(t, NULL, 0, t->answers);
         if (!text) return FAILED;
@@ -480,7 +464,7 @@ static int write_all_joined(struct translating *t)
     int status = DONE;
     for (i = 0; i < t->lines.n && !status; i++) status = write_joined(t, i, &next);
     t->sentences.n = 0;
-    forget_answers(t);
+    t->n_answers = 0;
     clear_required(&t->required);
     return status;
 }
@@ -513,7 +497,7 @@ static int write_batch(struct translating *t)
         source += n;
     }
     free(end);
-    forget_answers(t);
+    t->n_answers = 0;
     clear_required(&t->required);
     return status;
 }
@@ -680,9 +664,7 @@ static int load_translator(struct translating *t)
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->answer.unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);
-    if (trf_translator_create_ensemble(&t->translator, t->ensemble.models,
-                                       weights_of(s, &t->ensemble), t->ensemble.n, &s->search,
-                                       &err))
+    if (trf_translator_create(&t->translator, t->model, &s->search, &err))
         return ensemble_refused(&t->ensemble, "search", &err);
     t->limit = room_beside_tags(s, 0, source_limit(trf_model_config(t->model)));
     return DONE;
@@ -706,7 +688,6 @@ static void free_translating(struct translating *t)
 {
     free_batches(&t->lines);
     close_reader(&t->prefix);
-    forget_answers(t);
     free(t->answers);
     free_attention(&t->attention);
     free(t->mean);

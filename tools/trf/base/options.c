@@ -581,7 +581,7 @@ const struct row rows[] = {
      "one; may be given up to 15 times. The models may have other sizes and other source "
      "vocabularies (trf generate, classify and tag: the same), but the same target vocabulary or "
      "labels. trf report draws the attention of --model alone", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "ensemble-rule", AT(search.ensemble_rule),
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "ensemble-rule", AT(search.ensemble.rule),
      "arithmetic|geometric",
      "how the probabilities of several models become one. arithmetic: their weighted mean (fairseq, "
      "Sockeye, OpenNMT); geometric: the weighted sum of their logarithms (Marian)", then_ensemble},

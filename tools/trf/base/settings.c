@@ -122,6 +122,6 @@ void then_rule(struct settings *s)
     trf_search_set_rule(&s->search, (trf_search_rule)s->answer.search_rule);
 }
 
-void then_ensemble(struct settings *s) { s->sampling.ensemble_rule = s->search.ensemble_rule; }
+void then_ensemble(struct settings *s) { s->sampling.ensemble = s->search.ensemble; }
 
 void then_device(struct settings *s) { s->config.device = s->device; }

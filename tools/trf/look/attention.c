@@ -136,7 +136,7 @@ static int make_maps(struct attention_view *l)
     if (l->kind != TRF_ENCODER_SELF && !c->target_eos) append_id(&l->target, c->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
-    if (read_attention(l->translator, l->model, l->kind, &source, &target, &l->attention))
+    if (read_attention(trf_translator_reader(l->translator), l->model, l->kind, &source, &target, &l->attention))
         return FAILED;
     l->rows = l->attention.extent[2];
     l->columns = l->attention.extent[3];

@@ -106,7 +106,8 @@ struct data {
     struct settings *s;
     enum task task;
     trf_model *model;
-    trf_translator *translator, *alone;     /* alone: of `model`, if others answer with it */
+    trf_translator *translator;
+    trf_reader *alone;                      /* of `model`, if others answer with it */
     struct ensemble ensemble;
     const trf_vocab *vocab[2]; /* source, target; NULL: the model has none, or the file does not */
     struct labels labels;

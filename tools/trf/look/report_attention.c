@@ -58,8 +58,8 @@ static int read_ids(const struct data *d, struct looked *l)
         append_id(&l->target, config->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
-    width = source.count ? trf_source_rows(d->model, &source) : 0;
-    height = target.count ? trf_target_rows(d->model, &target) : 0;
+    width = source.count ? *source.lengths + config->source_bos + config->source_eos : 0;
+    height = target.count ? *target.lengths + config->target_eos : 0;
     if (width > LONGEST || height > LONGEST) return 0;
     return (d->task == TASK_TEXT || l->source.used > 0) &&
            (height > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
@@ -76,7 +76,8 @@ static int look(struct data *d, struct looked *l, int64_t *numbers)
     trf_sequences source = sequences_of(&l->source), target = sequences_of(&l->target);
     int k, status = DONE;
     for (k = 0; k < 3 && !status; k++) {
-        status = read_attention(d->alone ? d->alone : d->translator, d->model, (trf_attention_kind)k, &source, &target,
+        status = read_attention(d->alone ? d->alone : trf_translator_reader(d->translator), d->model,
+                                (trf_attention_kind)k, &source, &target,
                                 &l->attention[k]);
         *numbers += count_weights(&l->attention[k]);
     }

@@ -167,12 +167,10 @@ int open_data(struct data *d, struct settings *s)
     if ((status = read_fixed_tags(s, d->model, d->vocab))) return status;
     if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
     if ((status = load_ensemble(s, d->model, d->vocab[0], &d->ensemble))) return status;
-    if (trf_translator_create_ensemble(&d->translator, d->ensemble.models,
-                                       weights_of(s, &d->ensemble), d->ensemble.n, &s->search,
-                                       &err))
+    if (trf_translator_create(&d->translator, d->model, &s->search, &err))
         return ensemble_refused(&d->ensemble, "search", &err);
-    if (d->ensemble.n > 1 && trf_translator_create(&d->alone, d->model, &s->search, &err))
-        return refused("search", &err);
+    if (d->ensemble.n > 1 && (status = open_model(s, NULL, d->model, "reader", &d->alone)))
+        return status;
     choose_unit(d);
     n = d->labels.n;
     if (d->task == TASK_CLASSIFY || d->task == TASK_TAG)
@@ -197,7 +195,7 @@ void free_data(struct data *d)
     free(d->counts[1]);
     free_labels(&d->labels);
     metrics_destroy(d->metrics);
-    trf_translator_destroy(d->alone);
+    trf_reader_destroy(d->alone);
     trf_translator_destroy(d->translator);
     free_ensemble(&d->ensemble);
     trf_model_destroy(d->model);
@@ -411,7 +409,7 @@ static int find_labels(struct data *d, struct batch *b)
     int32_t i;
     b->p = grow(b->p, &b->p_capacity, (size_t)(height * labels), sizeof *b->p);
     out = trf_tensor_of(b->p, 2, height, labels, 0);
-    if (trf_classify(d->translator, &sources, &out, &err)) {
+    if (trf_reader_classify(trf_translator_reader(d->translator), &sources, &out, &err)) {
         say_error("labelling", &err);
         return FAILED;
     }
@@ -433,7 +431,7 @@ static int score(struct data *d, struct batch *b)
     memset(&batch, 0, sizeof batch);
     batch.target = sequences_of(&b->side[1]);
     b->scores = grow(b->scores, &b->scores_capacity, b->side[1].count, sizeof *b->scores);
-    if (trf_score(d->translator, &batch, b->scores, &err)) {
+    if (trf_reader_score(trf_translator_reader(d->translator), &batch, NULL, b->scores, &err)) {
         say_error("scoring", &err);
         return FAILED;
     }

@@ -266,7 +266,7 @@ static trf_status label_some(trf_translator *translator, const trf_sequences *so
 {
     trf_real *p = zeroed((size_t)(n * n_labels) + 1, sizeof *p);
     trf_tensor out = trf_tensor_of(p, 2, n, n_labels, 0);
-    trf_status status = trf_classify(translator, sources, &out, err);
+    trf_status status = trf_reader_classify(trf_translator_reader(translator), sources, &out, err);
     int64_t i;
     for (i = 0; i < n && !status; i++) {
         int32_t best = best_of(p + i * n_labels, n_labels);
@@ -342,7 +342,7 @@ static trf_status read_outputs(struct validator *v, trf_translator *translator, 
         count = source->count - i < CHUNK ? source->count - i : CHUNK;
         some.count = count;
         out = trf_tensor_of(p, 2, count, c->n_labels, 0);
-        status = trf_classify(translator, &some, &out, err);
+        status = trf_reader_classify(trf_translator_reader(translator), &some, &out, err);
         for (k = 0; k < count && !status; k++) {
             size_t j;
             ids += source->lengths[i + k];

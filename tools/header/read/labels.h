@@ -3,67 +3,41 @@
 #include "api/basics.h"
 #include "api/config.h"
 #include "api/batch.h"
+#include "api/model.h"
 #include "api/train.h"
-#include "api/translate.h"
+#include "api/read.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
 #include "ops/ops.h"
 #include "device/backend.h"
 #include "device/tensors.h"
+#include "system/text.h"
 #include "model/checks.h"
 #include "model/config.h"
 #include "model/params.h"
 #include "model/model.h"
+#include "model/texts.h"
 #include "pass/sublayers.h"
 #include "pass/stacks.h"
 #include "pass/packed.h"
 #include "pass/rows.h"
 #include "pass/forward.h"
-#include "search/translator.h"
-#include "search/rounds.h"
-#include "search/calls.h"
+#include "read/ensemble.h"
+#include "read/reader.h"
 
 TRF__FOR_SIZE
 
-// -----------------------------------------------------------------------------------------------
-// >>look-inside    scores, states, logits and attention weights, teacher-forced
-//
-// The translator's own pass computes a whole batch as in training but without dropout. One of its
-// results is copied to the host.
-// -----------------------------------------------------------------------------------------------
+// >>scores         log-probabilities of targets, and vectors of texts
 
-/* Number of rows of sequences, each with `extra` tokens more than ids. */
-TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
-{
-    int64_t rows = 0;
-    int32_t i;
-    if (!x || !x->lengths) return 0;
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0) return 0;
-        rows += (int64_t)x->lengths[i] + extra;
-    }
-    return rows;
-}
-
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
-{
-    return model ? trf__rows_of(sources, trf__source_added(&model->config)) : 0;
-}
-
-TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
-{
-    return model ? trf__rows_of(targets, model->config.target_eos) : 0;
-}
-
-/* The log-probabilities of all targets, row by row, in translator->numbers: what models 0 to k say,
+/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
    if it has those of the ones before. The rows of the last part stand behind them for a moment. */
-TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
+TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
-    trf__pass *pass = translator->ensemble.passes[k];
+    trf__pass *pass = reader->ensemble.passes[k];
     const trf__backend *on = pass->run.backend;
-    double *to = translator->numbers, *fresh = to + rows;
+    double *to = reader->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
     trf__loss loss;
     int64_t r;
@@ -77,22 +51,21 @@ TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
         for (r = 0; r < pass->decoder.rows; r++, to++)
-            *to = trf__mixed(&translator->ensemble, k, *to, -fresh[r]);
+            *to = trf__mixed(&reader->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
 }
 
 /* each: 1 if model k has the sources number k. */
-TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
+TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sources,
                                    int32_t each, const trf_sequences *targets,
                                    double *log_probabilities, trf_error *err)
 {
-    const trf__ensemble *e = &translator->ensemble;
+    const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     trf_batch batch;
     int64_t at = 0, end, wanted;
     int32_t i, k;
-    trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZERO(batch);
@@ -102,55 +75,46 @@ TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequenc
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, 2 * wanted,
-              &translator->search.hooks);
+    TRF__GROW(double, reader->numbers, reader->numbers_capacity, 2 * wanted,
+              &reader->pass.run.hooks);
     for (k = 0; k < e->n; k++) {
         batch.source = sources[k * each];
-        TRF__TRY(trf__score_rows(translator, &batch, k, wanted, err));
+        TRF__TRY(trf__score_rows(reader, &batch, k, wanted, err));
     }
     for (i = 0; i < targets->count; i++) {
         double sum = 0;
         for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
-            sum += translator->numbers[at];
+            sum += reader->numbers[at];
         log_probabilities[i] = sum;
     }
     return TRF_OK;
 }
 
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err)
+TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
+                                    const trf_sequences *each, double *log_probabilities,
+                                    trf_error *err)
 {
-    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__begin(reader, "reader", err));
     if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__score_each(translator, &batch->source, 0, &batch->target, log_probabilities, err);
-}
-
-TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
-                                  const trf_sequences *targets, double *log_probabilities,
-                                  trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!sources || !targets) return trf__fail_null(err, sources ? "targets" : "sources");
-    return trf__score_each(translator, sources, translator->ensemble.n > 1, targets,
-                           log_probabilities, err);
+    if (!each) TRF__TRY(trf__same_sources(&reader->ensemble, err));
+    return trf__score_each(reader, each ? each : &batch->source, each && reader->ensemble.n > 1,
+                           &batch->target, log_probabilities, err);
 }
 
 /* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
-TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_sequences *sources,
+TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *sources,
                                      trf_batch *batch, trf__limits *need, trf_error *err)
 {
     int64_t rows;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    trf__forget_answers(translator);
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    if (!trf__has_source(&translator->model->config))
+    TRF__TRY(trf__begin(reader, "reader", err));
+    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    if (!trf__has_source(&reader->model->config))
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: use trf_logits");
+                         "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(*batch);
     batch->source = *sources;
-    return trf__batch_needs(&translator->pass, batch, TRF__SOURCE, need, &rows, err);
+    return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
 }
 
 /* Computes the rows of the part that the pass has. */
@@ -162,23 +126,18 @@ TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *er
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Hidden states of the encoder. `out` is checked before the pass runs. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
-                              trf_tensor *out, trf_error *err)
+/* The pooling that the model's metadata name. */
+TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
 {
-    trf__pass *pass;
-    trf__limits need;
-    trf_batch batch;
-    int64_t at, d;
-    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
-    pass = &translator->pass;
-    d = pass->config->d_model;
-    TRF__TRY(trf__shape_check(out, "out", need.source_rows, d, err));
-    for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
-        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__TRY(trf__encode_part(pass, out->data + at * d, err));
-    }
-    return TRF_OK;
+    static const char *const names[TRF_POOL_MODEL] = {"mean", "first", "max"};
+    const char *name = trf_model_metadata(model, "pooling");
+    int i = 0;
+    while (name && i < TRF_POOL_MODEL && strcmp(name, names[i])) i++;
+    *pooling = (trf_pooling)i;
+    return i < TRF_POOL_MODEL ? TRF_OK
+        : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
+                    name);
 }
 
 /* One vector of n rows. v: (d) for sums in the order of the rows. */
@@ -200,30 +159,31 @@ TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64
     for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
 }
 
-TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
-                             trf_pooling pooling, int32_t unit, trf_tensor *vectors,
-                             trf_error *err)
+TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
+                                    trf_pooling pooling, int32_t unit, trf_tensor *vectors,
+                                    trf_error *err)
 {
     trf__pass *pass;
     trf__limits need;
     trf_batch batch;
     int64_t at = 0, d;
-    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
-    pass = &translator->pass;
+    TRF__TRY(trf__encode_check(reader, sources, &batch, &need, err));
+    pass = &reader->pass;
     d = pass->config->d_model;
     TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
+    if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
+    TRF__GROW(double, reader->numbers, reader->numbers_capacity, d, &pass->run.hooks);
     while (batch.source.count > 0) {
         const trf_real *rows;
         int32_t i;
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__GROW(trf_real, translator->states, translator->states_capacity,
+        TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
                   pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, translator->states, err));
-        for (rows = translator->states, i = 0; i < pass->n_sentences; i++) {
+        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
-            trf__pool_rows(vectors->data + at++ * d, translator->numbers, rows, n, d, pooling,
+            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling,
                            unit);
             rows += n * d;
         }
@@ -231,42 +191,15 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
     return TRF_OK;
 }
 
-// >>look-labels    logits, and the probabilities of labels
+// >>labels-read    logits, and the probabilities of labels
 
-/* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pass, trf_error *err)
+/* Computes the logits of the pass's rows in the reader's scratch memory. */
+TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_error *err)
 {
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
-    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
+    TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
                            trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)translator->work.memory, pass->decoder.out, rows);
-    return TRF_OK;
-}
-
-/* A model with a head has the head's logits, others those of the vocabulary. */
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
-                              trf_error *err)
-{
-    trf__pass *pass;
-    trf__limits need;
-    trf_batch rest;
-    int64_t n, wanted, at = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    trf__forget_answers(translator);
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
-    TRF__TRY(trf__shape_check(out, "out", need.target_rows, trf__n_logits(pass->config), err));
-    for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY(trf__logits_in_work(translator, pass, err));
-        n = pass->decoder.rows * trf__n_logits(pass->config);
-        pass->run.backend->fetch(&pass->run, out->data + at,
-                                 (trf__act *)translator->work.memory, n);
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
+    trf__project_states(pass, (trf__act *)reader->work.memory, pass->decoder.out, rows);
     return TRF_OK;
 }
 
@@ -283,7 +216,7 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
 /* The output of a label that holds or not, for its logit. */
 TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z)); }
 
-/* What trf_classify gives for the logits of a row. */
+/* What trf_reader_classify gives for the logits of a row. */
 TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
 {
     int64_t i;
@@ -316,23 +249,23 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
 }
 
 /* The same of the second head, which has a row for each sequence. */
-TRF__FN trf_status trf__second_in_work(trf_translator *t, trf__pass *pass, trf_error *err)
+TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
 {
     const trf__affine *head = &pass->layout->outer.sequence_head;
     int64_t rows = pass->n_sentences;
-    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+    TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
                            trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
+    trf__project(&pass->run, (trf__act *)r->work.memory, pass->sequence.x, trf__weight(pass, head),
                  trf__plain(pass, head->b), rows, head->out, head->in);
     return TRF_OK;
 }
 
 /* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
    those of the second head. */
-TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequences *sources,
                                      trf_real *to, int ids, trf_error *err)
 {
-    trf__pass *pass = t->ensemble.passes[k];
+    trf__pass *pass = r->ensemble.passes[k];
     const trf_config *c = pass->config;
     const int32_t *lengths;
     trf_batch batch;
@@ -345,13 +278,13 @@ TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_seq
         lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(t, pass, err));
+        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
-                                         trf__act_at(&pass->run, (trf__act *)t->work.memory,
+                                         trf__act_at(&pass->run, (trf__act *)r->work.memory,
                                                      row * labels), n * labels);
             to += n * labels;
             row += n + c->source_eos;
@@ -362,19 +295,18 @@ TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_seq
 }
 
 /* Probabilities of labels, all models together; ids -1: of the second head. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *sources,
                                       trf_tensor *out, int ids, trf_error *err)
 {
-    const trf__ensemble *e = &t->ensemble;
+    const trf__ensemble *e = &r->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t i, rows = 0, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int64_t i, rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     int32_t k;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
     TRF__ZERO(batch);
     batch.source = *sources;
-    trf__forget_answers(t);
     for (k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
@@ -382,30 +314,30 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
              : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
     }
     TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
-    if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
+    if (e->n > 1) TRF__GROW(trf_real, r->rows, r->rows_capacity, rows * n, &r->pass.run.hooks);
     for (k = 0; k < e->n; k++) {
-        trf_real *z = k ? t->states : out->data;
-        TRF__TRY(trf__label_logits(t, k, sources, z, ids, err));
+        trf_real *z = k ? r->rows : out->data;
+        TRF__TRY(trf__label_logits(r, k, sources, z, ids, err));
         for (i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
     for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
-        trf__outputs(t->pass.config, out->data + i * n, n);
+        trf__outputs(r->pass.config, out->data + i * n, n);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
-                                trf_tensor *probabilities, trf_error *err)
+TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
+                                       trf_tensor *probabilities, trf_error *err)
 {
     const trf_config *c;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    c = translator->pass.config;
-    if (c->sequence_labels) return trf__probabilities(translator, sources, probabilities, -1, err);
+    TRF__TRY(trf__begin(reader, "reader", err));
+    c = reader->pass.config;
+    if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
     if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
         return trf__fail(err, TRF_E_STATE, -1, "head",
                          "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
                          "or 3", (int)c->head);
-    return trf__probabilities(translator, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
+    return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
 
 TRF__FOR_SPEED

@@ -3,7 +3,7 @@
 #include "api/config.h"
 #include "api/vocab.h"
 #include "api/model.h"
-#include "api/translate.h"
+#include "api/read.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
@@ -59,33 +59,42 @@ TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *co
     }
 }
 
-/* Sets models and weights. Nothing is made yet. */
-TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
-                                    const double *weights, int32_t n, trf_ensemble_rule rule,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_ensemble(const trf_ensemble *x, trf_error *err)
 {
+    TRF__TRY(trf__check_range("ensemble.n", x->n, 0, TRF_MAX_MODELS, err));
+    if (x->n && !x->models) return trf__fail_null(err, "models");
+    return trf__check_range("ensemble.rule", (double)x->rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, err);
+}
+
+/* Sets models and weights: the model alone, or those of `given`. Nothing is made yet. */
+TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
+                                    const trf_ensemble *given, trf_error *err)
+{
+    const trf_model *const *models = given->n > 0 ? given->models : &model;
     const trf_config *configs[TRF_MAX_MODELS];
     double sum = 0;
-    int32_t k;
+    int32_t k, n = given->n > 0 ? given->n : 1;
     TRF__ZERO(*e);
-    TRF__TRY(trf__check_range("n", n, 1, TRF_MAX_MODELS, err));
-    if (!models) return trf__fail_null(err, "models");
+    TRF__TRY(trf__check_ensemble(given, err));
+    if (model && model != models[0])
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "model",
+                         "with an ensemble, model must be NULL or its first one");
     for (k = 0; k < n; k++) {
-        if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
+        if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
         e->apart |= trf__has_source(&models[0]->config) &&
             !trf__same_tokens(models[0]->source, models[k]->source);
         e->models[k] = models[k];
         configs[k] = &models[k]->config;
-        e->weights[k] = weights ? weights[k] : 1;
+        e->weights[k] = given->n > 0 && given->weights ? given->weights[k] : 1;
         if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
             return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
                              "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
         sum += e->weights[k];
     }
     trf__ensemble_configs(e, configs, n);
-    e->rule = rule;
-    for (k = 0; rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    e->rule = given->rule;
+    for (k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
     return TRF_OK;
 }
 
@@ -192,7 +201,7 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
     if (!e->apart) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "models",
                      "the models have different source vocabularies: give each its own ids "
-                     "(trf_translate_options.each, trf_score_each), or a text");
+                     "(`each` of trf_translate_options and of trf_reader_score), or a text");
 }
 
 TRF__FOR_SPEED

@@ -4,7 +4,7 @@
 #include "api/config.h"
 #include "api/batch.h"
 #include "api/model.h"
-#include "api/translate.h"
+#include "api/read.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
@@ -12,13 +12,12 @@
 #include "model/checks.h"
 #include "model/batches.h"
 #include "model/model.h"
-#include "search/translator.h"
-#include "search/calls.h"
-#include "search/look_inside.h"
+#include "read/reader.h"
+#include "read/labels.h"
 
 // >>rank           texts in the order in which they answer a query
 
-enum { TRF__RANKED = 32 };          /* pairs of one call of trf_classify */
+enum { TRF__RANKED = 32 };          /* pairs of one call of trf_reader_classify */
 
 /* The ids of the query, of a text, and of some pairs one after another. */
 typedef struct trf__ranking {
@@ -57,7 +56,7 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
 }
 
 /* Appends the pair of the query and a text as pair i. */
-TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const char *text,
+TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const char *text,
                                  int32_t room, int32_t i, trf_error *err)
 {
     const trf_config *c = &t->model->config;
@@ -75,7 +74,7 @@ TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const
 }
 
 /* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
-TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char *const *texts,
+TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *const *texts,
                                   int32_t n, int32_t room, int32_t first, double *scores,
                                   trf_error *err)
 {
@@ -91,7 +90,7 @@ TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char
         TRF__TRY(status);
     }
     pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
-    TRF__TRY(trf_classify(t, &pairs, &out, err));
+    TRF__TRY(trf_reader_classify(t, &pairs, &out, err));
     for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
     return TRF_OK;
 }
@@ -111,27 +110,26 @@ TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *ord
 }
 
 TRF__COLD
-TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
-                            const char *const *texts, int32_t n, double *scores, int32_t *order,
-                            trf_error *err)
+TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
+                                   int32_t n, double *scores, int32_t *order, trf_error *err)
 {
     const trf_hooks *hooks;
     trf__ranking r;
     trf_status status;
     int32_t room = 0, i, some;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    hooks = &translator->pass.run.hooks;
+    TRF__TRY(trf__begin(reader, "reader", err));
+    hooks = &reader->pass.run.hooks;
     if (!query) return trf__fail_null(err, "query");
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!texts && n) return trf__fail_null(err, "texts");
     if (!scores && n) return trf__fail_null(err, "scores");
-    TRF__TRY(trf__rank_check(translator->model, &room, err));
+    TRF__TRY(trf__rank_check(reader->model, &room, err));
     TRF__ZERO(r);
-    status = trf__encode_all(translator->model->source, query, &r.query, hooks, err);
+    status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
     if (status != TRF_OK && err) err->where = -1;
     for (i = 0; i < n && status == TRF_OK; i += some) {
         some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
-        status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
+        status = trf__rank_some(reader, &r, texts + i, some, room, i, scores + i, err);
     }
     if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
     TRF__FREE(hooks, r.query.ids, r.query.capacity);
