@@ -593,6 +593,80 @@ static void test_between_translations(void **state)
     close_lab(&l);
 }
 
+/* A reader alone gives what a translator's gives, whatever its options; odd options make none, and no
+   allocation that fails leaves something behind. */
+static void test_reader(void **state)
+{
+    static const trf_weights weights[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch = some_pairs(PAIRS, 17);
+    double scores[2][PAIRS];
+    kit_memory memory;
+    trf_reader_options o;
+    trf_reader *reader;
+    trf_reading seen;
+    trf_error err;
+    all_views a;
+    int i, fail;
+    (void)state;
+    for (i = 0; i < (int)(sizeof weights / sizeof *weights); i++) {
+        trf_search s = trf_search_defaults();
+        trf_translator *t = NULL;
+        memset(&o, 0, sizeof o);
+        s.weights = o.weights = weights[i];
+        o.threads = 1 + i;
+        reader = (trf_reader *)&memory;
+        if (trf_translator_create(&t, l.model, &s, NULL) != TRF_OK) {   /* this device has no such weights */
+            assert_int_equal(trf_reader_create(&reader, l.model, &o, &err), TRF_E_UNSUPPORTED);
+            assert_null(reader);
+            continue;
+        }
+        assert_int_equal(trf_reader_create(&reader, l.model, &o, &err), TRF_OK);
+        assert_int_equal(trf_reader_score(reader, &batch, NULL, scores[0], &err), TRF_OK);
+        assert_int_equal(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores[1], &err), TRF_OK);
+        assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+        trf_reader_destroy(reader);
+        trf_translator_destroy(t);
+    }
+    look(&a, &l, &batch);
+    memset(&o, 0, sizeof o);
+    o.hooks = kit_hooks(&memory);
+    for (fail = 0; ; fail++) {
+        trf_status status;
+        memory.fail_at = fail;
+        memory.calls = 0;
+        status = trf_reader_create(&reader, l.model, &o, &err);
+        if (status == TRF_OK) status = trf_reader_read(reader, &batch, TRF_READ_LOGITS, NULL, &seen, &err);
+        else assert_null(reader);
+        if (status == TRF_OK)
+            assert_same("a reader's logits", seen.logits.data, logits, trf_tensor_count(&a.logits));
+        else assert_int_equal(status, TRF_E_NOMEM);
+        if (reader) trf_reader_destroy(reader);
+        assert_int_equal(memory.live, 0);
+        if (fail && status == TRF_OK) break;
+    }
+    assert_true(fail > 4);
+    memset(&o, 0, sizeof o);
+    for (i = 0; i < 6; i++) {
+        trf_reader_options bad = o;
+        if (i == 0) bad.threads = -1;
+        if (i == 1) bad.threads = 4097;
+        if (i == 2) bad.weights = TRF_WEIGHTS_F16;
+        if (i == 3) bad.source_tagged = 2;
+        if (i == 4) bad.ensemble.n = 17;
+        if (i == 5) bad.ensemble.rule = TRF_ENSEMBLE_RULE_COUNT;
+        reader = (trf_reader *)&memory;
+        assert_int_equal(trf_reader_create(&reader, l.model, &bad, &err), TRF_E_INVALID_ARG);
+        assert_null(reader);
+    }
+    assert_int_equal(trf_reader_create(&reader, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_reader_create(NULL, l.model, NULL, &err), TRF_E_INVALID_ARG);
+    assert_null(trf_translator_reader(NULL));
+    trf_reader_destroy(NULL);
+    close_lab(&l);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Counts */
 
@@ -1149,6 +1223,7 @@ int main(void)
                                        cmocka_unit_test(test_decode_errors),
                                        cmocka_unit_test(test_no_memory),
                                        cmocka_unit_test(test_between_translations),
+                                       cmocka_unit_test(test_reader),
                                        cmocka_unit_test(test_count_weights),
                                        cmocka_unit_test(test_count_known),
                                        cmocka_unit_test(test_count_flops),

@@ -172,7 +172,7 @@ trf=$anew
 expect 0 "trf --help" "usage: trf COMMAND" "$trf" --help
 expect 0 "version" "trf [0-9]" "$trf" --version
 expect 0 "help of help" "usage: trf train" "$trf" help train
-expect 2 "an option of one letter" "unknown option '-x'" "$trf" train -xyz
+expect 2 "an option of one letter" "unknown option '-xyz'" "$trf" train -xyz
 expect 2 "trf without a command" "usage: trf COMMAND" "$trf"
 expect 2 "unknown command" "did you mean 'trf train'" "$trf" trian
 for command in train translate score inspect attention; do
@@ -405,7 +405,9 @@ done
 # an option's name itself.
 commands_of() { case $1 in TRAIN) echo train ;; TRANSLATE) echo translate ;; GENERATE) echo generate ;;
     SCORE) echo score ;; CLASSIFY) echo classify ;; TAG) echo tag ;; EMBED) echo embed ;;
-    SHOWS) echo translate classify tag embed ;;
+    INSPECT) echo inspect ;; ATTENTION) echo attention ;; REPORT) echo report ;; RERANK) echo rerank ;;
+    EXPORT) echo export ;; TOKENIZE) echo tokenize ;; DETOKENIZE) echo detokenize ;; QUANTIZE) echo quantize ;;
+    PREPARE) echo prepare ;; SHOWS) echo translate classify tag rerank embed ;;
     RUNS) echo translate score generate classify tag embed ;; esac; }
 awk '/^    \{[A-Z]/ { row = "" } { row = row $0 } /\},$/ && row ~ /^    \{[A-Z]/ { print row; row = "" }' \
     "$source/tools/trf/base/foreign.c" | sed 's/" *"//g' >rows
@@ -420,15 +422,27 @@ while IFS='"' read -r bits theirs _ ours _; do
             for name in $theirs; do
                 names=$((names + 1))
                 dashes=--
-                [ ${#name} -gt 1 ] && [ "$name" != ngl ] || dashes=-
+                [ ${#name} -gt 1 ] || dashes=-
                 "$trf" $command "$dashes$name" 3 2>err </dev/null
-                grep -q -F "unknown option '$dashes$name': trf calls it $ours" err ||
-                    [ "$(grep -c "^  --$name" help.all)" -eq 1 ] || wrong="$wrong $command:$dashes$name"
+                case $ours in --*) says="trf calls it $ours" ;; *) says=$ours ;; esac
+                grep -q -F "unknown option '$dashes$name': $says" err || wrong="$wrong $command:$dashes$name"
             done
         done
     done
 done <rows
 check "$names names of other programs have their options: wrong are ($wrong)" [ $names -gt 200 -a -z "$wrong" ]
+for typed in "generate -outfile x" "translate -output x" "translate -hf" "train -tsv x" "translate -beam 4"; do
+    name=${typed#* }
+    expect 2 "a whole name behind one dash: $typed" "unknown option '${name%% *}'" "$trf" $typed
+done
+expect 2 "-o with a sign behind it" "write -o FILE" "$trf" translate -o=x
+check "and no such file is written" sh -c '! ls -d utfile =x utput 2>/dev/null'
+expect 2 "an option of another command" "unknown option '--beam'; trf translate has --beam" "$trf" generate --beam 3
+expect 2 "what another command calls so" "unknown option '--lenpen'; trf translate calls it --alpha" "$trf" generate \
+    --lenpen 1
+expect 2 "an old name is no beginning of a longer one" "unknown option '--batch': trf calls it --batch-sentences" \
+    "$trf" generate --batch 8
+expect 2 "a number of models to keep" "--keep takes a pattern" "$trf" train --tsv train.tsv --model kept --keep 5
 expect 2 "an underscore is a dash" "unknown option '--batch_tokens': trf calls it --batch-tokens" \
     "$trf" train --batch_tokens 3
 expect 0 "the short help" "^All [0-9]* options: trf train --help all" "$trf" train --help

@@ -136,40 +136,71 @@ int distance(const char *a, const char *b)
     return cost[n];
 }
 
-/* `dashes` is "-" or "--". */
+static const struct row *row_of(int command, const char *name)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if ((rows[i].commands & command) && rows[i].kind != HEADING && !strcmp(rows[i].name, name))
+            return &rows[i];
+    return NULL;
+}
+
+/* Whether another command has an option of this name, or one that is called so elsewhere. */
+static int say_of_others(const struct command *command, const char *dashes, const char *name,
+                         const char *plain)
+{
+    int i;
+    for (i = 0; i < n_commands; i++) {
+        const int own = row_of(commands[i].bit, plain) != NULL;
+        const char *ours = own || !name[1] ? NULL : ours_for(commands[i].bit, plain);
+        if (commands[i].bit == command->bit || (!own && !ours)) continue;
+        say("unknown option '%s%s'; trf %s %s%s", dashes, name, commands[i].name,
+            own ? "has --" : *ours == '-' ? "calls it " : "says: ", own ? plain : ours);
+        return 1;
+    }
+    return 0;
+}
+
+/* `dashes` is "-" or "--"; behind one dash stands a letter, or a whole name. */
 static void say_unknown(const struct command *command, const char *dashes, const char *argument)
 {
     char name[64], several[512] = "", plain[64];
     const char *nearest = NULL, *ours;
-    int i, best = INT32_MAX;
+    int i, best = INT32_MAX, whole;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+    whole = strlen(name) > 1;
     for (i = 0; i == 0 || name[i - 1]; i++) plain[i] = name[i] == '_' ? '-' : name[i];
-    for (i = 0; i < n_rows && strcmp(plain, name); i++)
-        if ((rows[i].commands & command->bit) && !strcmp(rows[i].name, plain)) {
-            say("unknown option '--%s': trf calls it --%s", name, plain);
-            return;
-        }
-    if ((ours = ours_for(command->bit, plain)) != NULL) {
-        say("unknown option '%s%s': trf calls it %s", dashes, name, ours);
+    if (whole && (strcmp(plain, name) || !dashes[1]) && row_of(command->bit, plain)) {
+        say("unknown option '%s%s': trf calls it --%s", dashes, name, plain);
         return;
     }
-    if (!dashes[1]) {
+    if ((ours = ours_for(command->bit, plain)) != NULL) {
+        say("unknown option '%s%s': %s%s", dashes, name, *ours == '-' ? "trf calls it " : "", ours);
+        return;
+    }
+    for (i = 0; i < n_rows && dashes[1]; i++)
+        if (rows[i].commands & command->bit && rows[i].kind != HEADING &&
+            !strncmp(rows[i].name, name, strlen(name)))
+            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s",
+                     rows[i].name);
+    if (*several) {
+        say("'--%s' is short for several options:%s", name, several);
+        return;
+    }
+    if (say_of_others(command, dashes, name, plain)) return;
+    if (!whole) {
         say("unknown option '-%s'; all options: %s --help all", name, program);
         return;
     }
     for (i = 0; i < n_rows; i++) {
         int far;
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
-        if (!strncmp(rows[i].name, name, strlen(name)))
-            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s",
-                     rows[i].name);
         far = distance(name, rows[i].name);
         if (far < best) { best = far; nearest = rows[i].name; }
     }
-    if (*several) say("'--%s' is short for several options:%s", name, several);
-    else if (nearest && best <= 1 + (int)strlen(name) / 4)
-        say("unknown option '--%s'; did you mean --%s?", name, nearest);
-    else say("unknown option '--%s'; all options: %s --help all", name, program);
+    if (nearest && strlen(name) > 2 && best <= 1 + (int)strlen(name) / 6)
+        say("unknown option '%s%s'; did you mean --%s?", dashes, name, nearest);
+    else say("unknown option '%s%s'; all options: %s --help all", dashes, name, program);
 }
 
 /* Where the second and later files of an option go, if it may be given several times. */
@@ -178,6 +209,21 @@ static struct texts *more_files(const struct command *command, struct settings *
 {
     size_t at = command->bit & (TRAIN | DOCTOR) ? offset_of_more(row) : 0;
     return at ? (struct texts *)(void *)((char *)s + at) : NULL;
+}
+
+/* What stands behind the two dashes of the option that getopt_long has just read. */
+static const char *name_typed(int index, char **argv)
+{
+    if (optarg && index > 1 && argv[index - 1] == optarg) index--;
+    return argv[index - 1] + 2;
+}
+
+/* A name that trf had, or another program has, is not taken for the beginning of a longer one. */
+static int is_a_beginning(const struct command *command, const struct row *row, const char *typed)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(typed, "="), typed);
+    return !strcmp(name, row->name) || !ours_for(command->bit, name);
 }
 
 /* Fills s from argv. Returns -1 to run the command, or the exit status. */
@@ -200,6 +246,16 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
     options[n].val = HELP;
     opterr = 0;
     while ((code = getopt_long(argc, argv, output ? ":ho:" : ":h", options, NULL)) != -1) {
+        /* "-ngl", "-output x", "-hf": names of other programs, not a letter and its value */
+        const char *whole = optind < argc && argv[optind][0] == '-' && argv[optind][1] != '-'
+            ? argv[optind] + 1 : "";
+        if (code == 'o' && optind > 1 && optarg == argv[optind - 1] + 2) whole = argv[optind - 1] + 1;
+        if ((code == 'o' && whole[0] == 'o' && optarg == whole + 1) ||
+            (code == 'h' && whole[0] == 'h' && whole[1])) {
+            if (whole[1] == '=') say("'-%s': write -o FILE", whole);
+            else say_unknown(command, "-", whole);
+            return USAGE;
+        }
         if (code == HELP || code == 'h') {
             print_help(command, optind < argc && !strcmp(argv[optind], "all"));
             return DONE;
@@ -211,15 +267,16 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
             return USAGE;
         }
         if (code == '?' && optopt) {
-            /* "-ngl": getopt_long stands before the rest of it */
-            const char letter[2] = {(char)optopt, 0};
-            const char *whole = optind < argc && argv[optind][0] == '-' &&
-                                argv[optind][1] == optopt ? argv[optind] + 1 : letter;
-            say_unknown(command, "-", ours_for(command->bit, whole) ? whole : letter);
+            const char letter[2] = {(char)optopt, 0};       /* getopt_long stands before the rest */
+            say_unknown(command, "-", whole[0] == optopt ? whole : letter);
             return USAGE;
         }
         if (code == '?') { say_unknown(command, "--", argv[optind - 1] + 2); return USAGE; }
         if (code == 'o') code = output;
+        else if (!is_a_beginning(command, &rows[code - FIRST], name_typed(optind, argv))) {
+            say_unknown(command, "--", name_typed(optind, argv));
+            return USAGE;
+        }
         if (rows[code - FIRST].kind == MAYBE && !optarg && optind < argc &&
             choice_number(rows[code - FIRST].argument, argv[optind]) >= 0)
             optarg = argv[optind++];

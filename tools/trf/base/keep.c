@@ -32,6 +32,11 @@ int add_pattern(struct patterns *p, const char *where, const char *text)
     struct pattern *x;
     char why[256];
     int failed;
+    if (*text && !text[strspn(text, "0123456789")]) {       /* as --keep of trf 0.3 had it */
+        say("%s takes a pattern of text that stays as it is, got '%s'; how many models trf train keeps "
+            "is --keep-models", where, text);
+        return USAGE;
+    }
     p->item = grow(p->item, &p->capacity, (size_t)p->n + 1, sizeof *p->item);
     x = &p->item[p->n];
     failed = *text ? regcomp(&x->regex, expression_of(text), REG_EXTENDED) : REG_BADPAT;
