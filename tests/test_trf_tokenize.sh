@@ -37,6 +37,21 @@ expect 1 "an output is not replaced" "overwrite" "$trf" tokenize mixed lines --o
 expect 0 "unless it may be" "" "$trf" tokenize --model mixed --input lines --output ids --overwrite
 check "--output has what standard output has" cmp -s ids wanted
 
+# What the text form says of blanks and control characters occurs in texts too.
+awk 'BEGIN { for (i = 0; i < 200; i++)
+    printf "a\001b <0x41> %d_\342\226\201\t\342\226\201 <0x0A> \001%d\n", i % 7, i % 5 }' >odd.tsv
+expect 0 "a model of odd tokens" "" "$trf" train --tsv odd.tsv $small --source-tokens words --target-tokens characters \
+    --model odd
+cut -f 1 odd.tsv | head -n 20 >odd.source
+cut -f 2 odd.tsv | head -n 20 >odd.target
+for side in source target; do
+    for ids in '' --ids; do
+        "$trf" tokenize odd odd.$side --side $side $ids >tokens 2>err &&
+            "$trf" detokenize odd tokens --side $side $ids >back 2>err
+        check "odd tokens come back: $side $ids" cmp -s back odd.$side
+    done
+done
+
 if "$trf" --version | grep -q 'with cJSON'; then
     printf 'the man walks\na green street\n' >lines
     for folder in bart gpt2 t5 llama marian xlm_roberta nllb m2m_100; do

@@ -1,8 +1,10 @@
 // trf tokenize: the tokens of each line, as the model's vocabulary cuts it. trf detokenize: the text
 // of each line of tokens.
 //
-// Line n of the output belongs to line n of the input. Tokens are separated by blanks. So a token
-// that is a blank is written as U+2581, and one that is a control character as <0x0A>.
+// Line n of the output belongs to line n of the input. Tokens are separated by blanks. So a blank
+// within a token is written as U+2581, as in SentencePiece's pieces, and a control character as
+// <0x0A>. In other vocabularies a U+2581 of the text, and "<0x", would be taken for these: their
+// bytes are written so too.
 
 #include "answer.h"
 
@@ -29,25 +31,38 @@ static const char *add_line(void *user, char why[300])
     return add_words(&b->side, t->vocab, b->in.line, INT32_MAX, NULL, &n, why);
 }
 
-/* The id of a token as it is written here; -1: there is none. */
-static int32_t read_token(const struct tokenizing *t, const char *text)
+/* Undoes what write_token does to a token's bytes, in place. blanks: 1 if U+2581 is a blank. */
+static void read_bytes(char *text, int blanks)
 {
-    char byte[2] = {0, 0};
+    char *to = text;
     unsigned value;
-    int end = 0;
+    while (*text) {
+        int n = 0;
+        if (text[0] == '<' && sscanf(text, "<0x%2X>%n", &value, &n) == 1 && n == 6 && value) {
+            *to++ = (char)value;
+            text += n;
+        } else if (blanks && !strncmp(text, blank, sizeof blank - 1)) {
+            *to++ = ' ';
+            text += sizeof blank - 1;
+        } else *to++ = *text++;
+    }
+    *to = 0;
+}
+
+/* The id of a token as it is written here; -1: there is none. */
+static int32_t read_token(const struct tokenizing *t, char *text)
+{
+    const int pieces = trf_vocab_kind(t->vocab) == TRF_SENTENCEPIECE;
     int32_t id;
     if (t->s->answer.ids) {
         char *rest;
         long number = strtol(text, &rest, 10);
         return *rest || number < 0 || number >= trf_vocab_size(t->vocab) ? -1 : (int32_t)number;
     }
-    id = id_of(t->vocab, text);
-    if (id < 0 && !strcmp(text, blank)) return id_of(t->vocab, " ");
-    if (id < 0 && sscanf(text, "<0x%2X>%n", &value, &end) == 1 && !text[end] && value < 32) {
-        byte[0] = (char)value;
-        id = id_of(t->vocab, byte);
-    }
-    return id;
+    id = pieces ? id_of(t->vocab, text) : -1;           /* pieces of bytes are called <0x0A> */
+    if (id >= 0) return id;
+    read_bytes(text, !pieces);
+    return id_of(t->vocab, text);
 }
 
 static const char *add_tokens(void *user, char why[300])
@@ -60,10 +75,10 @@ static const char *add_tokens(void *user, char why[300])
     for (at += strspn(at, " \t"); *at; at = end + strspn(end, " \t")) {
         end = at + strcspn(at, " \t");
         if (*end) *end++ = 0;
+        snprintf(why, 300, "the vocabulary has no token %s'%.80s'",
+                 t->s->answer.ids ? "with the id " : "", at);
         if ((id = read_token(t, at)) < 0) {
             if (n) drop_last(&b->side);
-            snprintf(why, 300, "the vocabulary has no token %s'%.80s'",
-                     t->s->answer.ids ? "with the id " : "", at);
             return why;
         }
         if (n++) append_id(&b->side, id);
@@ -74,13 +89,21 @@ static const char *add_tokens(void *user, char why[300])
 
 static void write_token(const struct tokenizing *t, int32_t id)
 {
-    size_t bytes, i;
+    const int pieces = trf_vocab_kind(t->vocab) == TRF_SENTENCEPIECE;
+    size_t bytes, i, hidden = 0;                /* bytes of a U+2581 of the text */
     const char *text = token_of(t->vocab, id, &bytes);
     if (t->s->answer.ids) fprintf(t->lines.out, "%d", (int)id);
-    for (i = 0; i < bytes && !t->s->answer.ids; i++)
+    for (i = 0; i < bytes && !t->s->answer.ids; i++) {
+        const size_t rest = bytes - i;
+        if (!pieces && rest >= sizeof blank - 1 && !memcmp(text + i, blank, sizeof blank - 1))
+            hidden = sizeof blank - 1;
         if (text[i] == ' ') fputs(blank, t->lines.out);
-        else if ((unsigned char)text[i] < 32) fprintf(t->lines.out, "<0x%02X>", text[i]);
+        else if ((unsigned char)text[i] < 32 || hidden ||
+                 (!pieces && rest >= 3 && !memcmp(text + i, "<0x", 3)))
+            fprintf(t->lines.out, "<0x%02X>", (unsigned char)text[i]);
         else putc(text[i], t->lines.out);
+        hidden -= hidden > 0;
+    }
 }
 
 static int write_batch(void *user)

@@ -102,15 +102,16 @@ const struct command commands[] = {
     {TOKENIZE, "tokenize", "show the tokens of each line",
      "trf tokenize MODEL [FILE] [options]",
      "Writes the tokens of each line in the model's vocabulary, separated by blanks. Line n of\n"
-     "the output belongs to line n of the input. A token that is a blank is written as U+2581,\n"
-     "and one that is a control character as <0x0A>. BOS and EOS are not written.\n"
+     "the output belongs to line n of the input. A blank within a token is written as U+2581, a\n"
+     "control character as <0x0A>. BOS and EOS are not written.\n"
      "\n"
      "    trf tokenize de-en.safetensors lines\n"
      "    trf tokenize de-en.safetensors lines --ids",
      EXIT_TEXT, NULL},
     {DETOKENIZE, "detokenize", "make text of tokens", "trf detokenize MODEL [FILE] [options]",
-     "Makes a text of each line of tokens, as trf tokenize writes them. A line with a token that\n"
-     "the vocabulary does not have gives an empty line, a message, and exit status 1 at the end.\n"
+     "Makes a text of each line of tokens, as trf tokenize writes them. Line ends and NUL bytes\n"
+     "in a text become spaces. A line with a token that the vocabulary does not have gives an\n"
+     "empty line, a message, and exit status 1 at the end.\n"
      "\n"
      "    trf tokenize model lines --ids | trf detokenize model --ids",
      EXIT_TEXT, NULL},
