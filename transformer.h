@@ -487,8 +487,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRF_VERSION "0.3.0"
-#define TRF_VERSION_NUMBER 300          /* 10000 major + 100 minor + patch */
+#define TRF_VERSION "0.4.0"
+#define TRF_VERSION_NUMBER 400          /* 10000 major + 100 minor + patch */
 
 #if defined(TRF_STATIC) && defined(__GNUC__)
 #define TRF_API static __attribute__((unused))
@@ -37749,7 +37749,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              "batches: at most %d tokens a side in an update\n"
              "rate: rises to %.3g in %lld update%s, then falls %s\n"
              "dropout: %g on embeddings and sublayers\n"
-             "label smoothing: %g, because %s wanted\n"
+             "label smoothing: %g, because %s\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
@@ -37758,7 +37758,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              trf__plural(r->training.warmup), r->training.schedule == TRF_COSINE
              ? "to 0 at the end" : "as 1 / sqrt(number of updates)", r->training.dropout,
              r->training.label_smoothing,
-             a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
+             a->kind == TRF_ENCODER_DECODER ? "the best answer counts" : "probabilities count",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
     if (r->teachers)
         snprintf(r->reasons + strlen(r->reasons), sizeof r->reasons - strlen(r->reasons),
@@ -41996,4 +41996,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3813553747
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1567435167

@@ -1,10 +1,9 @@
 /* answer.c - loads a model and uses it: the program of README.
 
-   build   cc -O2 -I. examples/answer.c -o answer -lopenblas -lm
+   build   cc -O2 -DTRF_IMPLEMENTATION -I. examples/answer.c -o answer -lopenblas -lm
    run     ./answer               (after ./dates, whose model it reads)
    prints  "1998-05-09"
    exits   with 1 if a call failed */
-#define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
    run     ./fill german.txt der die das den dem        (a minute)
            FILE: a sentence in each line. WORD...: the words to choose from
    prints  a line a second with the loss, six sentences with a gap and what fills
-           it, and how many gaps in held-out sentences got back the word that stood there (of German
-           articles, 90 %; some gaps admit two)
+           it, and how many gaps in held-out sentences got back the word that stood there (90 % of
+           German articles; some gaps admit two)
    exits   with 1 if a call failed or no gap got its word, with 2 if the arguments are wrong */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

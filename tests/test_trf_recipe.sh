@@ -14,7 +14,7 @@ expect 0 "what the data decide" \
 for line in "batches: at most 512 tokens a side in an update" \
     "rate: rises to 0.00221 in 1 update, then falls as 1 / sqrt(number of updates)" \
     "dropout: 0.1 on embeddings and sublayers" \
-    "label smoothing: 0.1, because the best answer is wanted" \
+    "label smoothing: 0.1, because the best answer counts" \
     "updates: about [0-9]* per pass over the data, 1 in all; validated every 50 by [a-z]*"; do
     check "once: $line" [ "$(grep -c "^$line$" err)" = 1 ]
 done

@@ -454,7 +454,7 @@ check "a line's loss is the mean of the last ten updates" eval \
 expect 0 "an update behind a break" "^update 30 " "$trf" train $plain --updates 35 --model spike \
     --resume
 check "an update behind a break has no line of its own" eval '! grep -q "^update 20 " err'
-expect 0 "the time until patience ends" "left [0-9]*s unless it improves  [0-9]* MB$" \
+expect 0 "the time until patience ends" "stops in [0-9]*s unless it improves  [0-9]* MB$" \
     "$trf" train $plain --patience 2 --valid-every 10 --updates 100000 --schedule constant \
     --learning-rate 1e-30 --model waits
 expect 0 "JSON has it too" '"seconds_left":[0-9]' cat shown.log

@@ -447,11 +447,23 @@ expect 2 "an underscore is a dash" "unknown option '--batch_tokens': trf calls i
     "$trf" train --batch_tokens 3
 expect 0 "the short help" "^All [0-9]* options: trf train --help all" "$trf" train --help
 check "the short help has about twenty options" eval '[ "$(grep -c "^  --" out)" -le 22 ]'
-expect 1 "a folder where a model file is needed" "trf import $source/tests/golden/import/bart --output FILE" \
+expect 1 "a folder where a model file is needed" "trf import '$source/tests/golden/import/bart' --output FILE" \
     "$trf" translate --model "$source/tests/golden/import/bart" train.digits
-expect 1 "a folder to start from" "trf import $source/tests/golden/import/bart --output FILE" "$trf" train \
+for command in "export FOLDER --output out.folder" "quantize FOLDER --weights int8 --output small" "inspect FOLDER" \
+    "quantize FOLDER --weights int8 --packed --output small" "average FOLDER FOLDER --output mean" \
+    "prepare FOLDER --output tokens train.digits" "classify FOLDER train.digits" "embed FOLDER train.digits"; do
+    folder=$source/tests/golden/import/bart
+    for given in "$folder" "$folder/model.safetensors"; do
+        case $command in "inspect "*) [ "$given" = "$folder" ] || continue ;; esac
+        expect 1 "the same for trf $command: ${given##*/}" "trf import '$folder' --output FILE" \
+            "$trf" $(echo "$command" | sed "s|FOLDER|$given|g")
+    done
+done
+expect 1 "a folder without a model is told as one" "'alone' is a folder, where a model file is needed$" "$trf" \
+    translate alone train.digits
+expect 1 "a folder to start from" "trf import '$source/tests/golden/import/bart' --output FILE" "$trf" train \
     --init-from "$source/tests/golden/import/bart" --tsv train.tsv --model m --updates 1
-expect 1 "the safetensors of another program" "trf import $source/tests/golden/import/bart --output FILE" "$trf" \
+expect 1 "the safetensors of another program" "trf import '$source/tests/golden/import/bart' --output FILE" "$trf" \
     translate --model "$source/tests/golden/import/bart/model.safetensors" train.digits
 
 missing=

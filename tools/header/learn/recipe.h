@@ -190,7 +190,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              "batches: at most %d tokens a side in an update\n"
              "rate: rises to %.3g in %lld update%s, then falls %s\n"
              "dropout: %g on embeddings and sublayers\n"
-             "label smoothing: %g, because %s wanted\n"
+             "label smoothing: %g, because %s\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
@@ -199,7 +199,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              trf__plural(r->training.warmup), r->training.schedule == TRF_COSINE
              ? "to 0 at the end" : "as 1 / sqrt(number of updates)", r->training.dropout,
              r->training.label_smoothing,
-             a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
+             a->kind == TRF_ENCODER_DECODER ? "the best answer counts" : "probabilities count",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
     if (r->teachers)
         snprintf(r->reasons + strlen(r->reasons), sizeof r->reasons - strlen(r->reasons),

@@ -551,7 +551,7 @@ static void report_doubts(const struct translating *t)
     int k;
     for (k = 0; k < N_DOUBTS; k++)
         if (t->doubts[k])
-            say("%lld of %lld answer%s %s (\"doubts\" of --json)", (long long)t->doubts[k],
+            say("%lld of %lld answer%s %s (see \"doubts\" in --json)", (long long)t->doubts[k],
                 (long long)t->answered, plural(t->answered), what[k][t->doubts[k] != 1]);
 }
 

@@ -51,8 +51,8 @@ const struct command commands[] = {
      "    trf translate --model de-en.safetensors new.de --beam 5 --n-best 5",
      EXIT_TEXT,
      " input output model n-best scores json alignments unknown search-rule beam "
-     "alpha max-length-b source-language target-language prefixes ban phrase keep glossary "
-     "interactive weights threads "},
+     "alpha max-length-b source-language target-language prefixes phrase glossary "
+     "interactive with weights threads "},
     {GENERATE, "generate", "continue a text", "trf generate MODEL [TEXT] [options]",
      "Continues --prompt or each line of --input with a language model (trf train --objective\n"
      "causal); without either, the text starts from nothing. An encoder-decoder model writes an\n"
@@ -67,9 +67,8 @@ const struct command commands[] = {
      "    trf generate --model shakespeare.safetensors 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
      EXIT_TEXT,
-     " prompt input output model count seed temperature top-k top-p min-p max-tokens "
-     "repetition-penalty no-repeat-ngram end stop special json batch-sentences weights "
-     "threads "},
+     " prompt input output model interactive count seed temperature top-k top-p min-p "
+     "max-tokens repetition-penalty end stop special json batch-sentences weights threads "},
     {CLASSIFY, "classify", "label each line", "trf classify MODEL [FILE] [options]",
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
      "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"
@@ -116,9 +115,9 @@ const struct command commands[] = {
      "    trf tokenize model lines --ids | trf detokenize model --ids",
      EXIT_TEXT, NULL},
     {EMBED, "embed", "a vector for each line, or the lines nearest to a text",
-     "trf embed MODEL [--query TEXT] [FILE...] [options]",
+     "trf embed MODEL [FILE] [options]; trf embed MODEL --query TEXT [FILE...] [options]",
      "Writes a vector of d-model numbers for each line, with spaces between them: the rows of\n"
-     "the encoder's output, pooled. Any model with an encoder will do. A vector does not depend\n"
+     "the encoder's output, pooled. Any model with an encoder works. A vector does not depend\n"
      "on the other lines; with --products cblas, its last digits may. If the name of --output\n"
      "ends in .npy, the file is an array of NumPy: floats of 32 bits, a row for each line. A\n"
      "line without tokens gives an empty line; in an .npy, a row of zeros; with --json, an empty\n"
@@ -174,7 +173,10 @@ const struct command commands[] = {
      "    trf inspect --shape gpt2\n"
      "    trf inspect --recipe paper --vocab-size 37000 --trace --source-length 9 "
      "--target-length 7",
-     EXIT_OF_MODELS, NULL},
+     EXIT_OF_MODELS,
+     " shape objective vocab-size joint-vocabulary size d-model n-heads d-ff encoder-layers "
+     "decoder-layers max-length tying trace source-length target-length labels batch-tokens beam "
+     "translate-batch json "},
     {ATTENTION, "attention", "draw which tokens attend to which",
      "trf attention MODEL --source-text TEXT [--target-text TEXT] [options]",
      "Draws the attention of a model's heads while it reads a text: a row for each token that\n"
@@ -305,11 +307,11 @@ const struct command commands[] = {
     {DOCTOR, "doctor", "look for faults in data before they are trained on",
      "trf doctor --tsv FILE [options of the data of trf train]",
      "Reads the files of a training run as trf train does, and tells what is probably wrong with\n"
-     "them: how many lines, the first five, and what mends it. It changes nothing. A warning is\n"
+     "them: how many lines, the first five, and how to fix it. It changes nothing. A warning is\n"
      "worth a look before training: lines that would be left out, sides that are exchanged or\n"
      "shifted by a line, targets in the language of the sources, lengths and numbers that do not\n"
-     "fit, damaged characters, labels that occur once, validation data that are trained on. A\n"
-     "note may be meant so: repeated lines, several targets of one source, blanks at the ends of\n"
+     "fit, damaged characters, labels that occur once, validation data that are trained on. Notes\n"
+     "may be intended: repeated lines, several targets of one source, blanks at the ends of\n"
      "lines. What is usual in the data is no fault: lengths, numbers and languages are compared\n"
      "with those of the other lines. Test data (--test-tsv and the like) are examined too. Lengths\n"
      "in tokens (--max-length) are counted in words or characters, as trf chooses them.\n"

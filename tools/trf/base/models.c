@@ -3,6 +3,7 @@
 #include "base.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
 // >>messages       fields of the library become options
@@ -124,8 +125,10 @@ int is_folder(const char *path)
 
 static int refuse_folder(const char *path)
 {
-    say("%s: a folder, where a model file is needed: trf import %s --output FILE makes one of a "
-        "published model's folder", path, path);
+    char *config = format_text("%s/config.json", path);
+    if (access(config, F_OK)) say("'%s' is a folder, where a model file is needed", path);
+    else say("'%s' is a folder, where a model file is needed: trf import '%s' --output FILE makes one", path, path);
+    free(config);
     return FAILED;
 }
 
@@ -141,7 +144,7 @@ int load_refused(const char *path, const trf_error *err)
     if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
     folder = folder_of(path);
     if (strlen(folder) > 1 && ends_with(folder, "/")) folder[strlen(folder) - 1] = 0;
-    say("%s: a safetensors file of another program: trf import %s --output FILE makes a model "
+    say("'%s' is a safetensors file of another program: trf import '%s' --output FILE makes a model "
         "file of a published model's folder", path, folder);
     free(folder);
     return FAILED;

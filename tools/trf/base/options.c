@@ -90,8 +90,8 @@ const struct row rows[] = {
     {TRAIN | PREPARE | DOCTOR, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG | RERANK | EMBED | TOKENIZE | DETOKENIZE, TEXT, "input", AT(input), "FILE",
-     "input sentences, one per line; --input may be omitted before the file name. Without a file, "
-     "or with '-': standard input", NULL},
+     "input sentences, one per line; or give the file name alone. Without a file, or with '-': "
+     "standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(answer.prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
      "model does not know become its unknown token. An empty or missing line sets no beginning. "
@@ -127,11 +127,11 @@ const struct row rows[] = {
      "the vocabulary of which side, if the model has two", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | TOKENIZE | DETOKENIZE, TEXT,
      "model", AT(model), "FILE",
-     "the model file, written by trf train; --model may be omitted before its name, if this is the "
-     "first argument. A checkpoint works too: it has the weights of the last update, without the "
+     "the model file, written by trf train; or give its name alone as the first argument. A "
+     "checkpoint works too: it has the weights of the last update, without the "
      "average of --ema", NULL},
     {INSPECT | QUANTIZE | EXPORT, TEXT, "model", AT(model), "FILE",
-     "the model file; --model may be omitted before its name", NULL},
+     "the model file; or give its name alone", NULL},
     {PREPARE, TEXT, "model", AT(model), "FILE",
      "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
      "--updates 1 on a part of the text", NULL},
@@ -194,7 +194,7 @@ const struct row rows[] = {
      "for the source, identity for the target; for one vocabulary of both sides, nfc if it "
      "changes no target, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(train.subword_samples), "N",
-     "subword regularisation (Kudo 2018), for translate: train on N copies of every pair. The "
+     "subword regularization (Kudo 2018), for translate: train on N copies of every pair. The "
      "first copy has the best segmentation, the others have random ones. An epoch takes N times "
      "as long", NULL},
     {TRAIN, REAL, "subword-alpha", AT(train.subword_alpha), "X",
@@ -454,7 +454,7 @@ const struct row rows[] = {
      "the last decoder layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(generate.prompt), "TEXT",
-     "text to continue; --prompt may be omitted before it. Without a prompt and without --input, "
+     "text to continue; or give the text alone. Without a prompt and without --input, "
      "a language model begins a new text (after EOS, if its training documents were split or "
      "packed), and an encoder-decoder model reads standard input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
@@ -590,7 +590,7 @@ const struct row rows[] = {
      "weights of the models, numbers with commas between them, that of --model first. arithmetic "
      "divides them by their sum (default: 1 for each)", NULL},
     {ATTENTION, TEXT, "model", AT(model), "FILE",
-     "the model file; --model may be omitted before its name", NULL},
+     "the model file; or give its name alone", NULL},
     {ATTENTION, TEXT, "source-text", AT(attend.source_text), "TEXT",
      "the source text; for a language model, its only text", NULL},
     {ATTENTION, TEXT, "target-text", AT(attend.target_text), "TEXT",

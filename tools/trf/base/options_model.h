@@ -75,7 +75,7 @@
     {TRAIN | INSPECT, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
     {TRAIN | INSPECT, SWITCH, "embedding-norm", AT(config.embedding_norm), NO_YES,
-     "normalise the sum of embedding and position (BERT, BART)", NULL},
+     "normalize the sum of embedding and position (BERT, BART)", NULL},
     {TRAIN | INSPECT | DOCTOR, NUMBER, "segments", AT(config.segments), "N",
      "segment (token type) embeddings, for pairs of texts. BERT has 2, RoBERTa 1; 0: a source is "
      "one text", NULL},

@@ -300,7 +300,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if ((status = check_running(s))) return status;
-    if (check_not_output(argv[0])) return FAILED;
+    if (check_not_output(argv[0]) || check_model_file(argv[0])) return FAILED;
     memset(&r, 0, sizeof r);
     r.s = s;
     r.path = argv[0];

@@ -60,7 +60,7 @@ static int check_files(const struct settings *s, int argc, char **argv)
             return FAILED;
         }
     if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
-    for (i = 0; i < argc; i++) if (check_readable(argv[i])) return FAILED;
+    for (i = 0; i < argc; i++) if (check_model_file(argv[i])) return FAILED;
     return DONE;
 }
 
@@ -79,10 +79,8 @@ int command_average(struct settings *s, int argc, char **argv)
     if ((status = check_files(s, argc, argv))) return status;
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
-        if (trf_model_load(&models[n], argv[i], &load, &err)) {
-            say_error(NULL, &err);
-            status = FAILED;
-        } else status = check_floats(argv[i], models[n++]);
+        if (trf_model_load(&models[n], argv[i], &load, &err)) status = load_refused(argv[i], &err);
+        else status = check_floats(argv[i], models[n++]);
     for (i = 1; i < n && !status; i++) {        /* the same id must mean the same token */
         if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {
@@ -122,7 +120,8 @@ static int write_packed(const struct settings *s, char **argv)
     if (status) return status;
     load.packed = 1;
     load.weights = (trf_weights)s->publish.weights;
-    if (trf_model_load(&model, argv[0], &load, &err) || trf_model_save(model, s->output, NULL, &err)) {
+    if (trf_model_load(&model, argv[0], &load, &err)) return load_refused(argv[0], &err);
+    if (trf_model_save(model, s->output, NULL, &err)) {
         say_error(NULL, &err);
         status = FAILED;
     }

@@ -320,7 +320,7 @@ int command_export(struct settings *s, int argc, char **argv)
         say("give --output FOLDER, the folder to write");
         return USAGE;
     }
-    if (check_readable(argv[0])) return FAILED;
+    if (check_model_file(argv[0])) return FAILED;
     if (trf_model_load(&model, argv[0], &load, &err)) return load_refused(argv[0], &err);
     status = check_floats(argv[0], model);
     if (!status) status = export_model(s, argv[0], model);

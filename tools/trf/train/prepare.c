@@ -209,7 +209,7 @@ static int check_inputs(const struct settings *s, int argc, char **argv)
             "validation a file of its own");
         return USAGE;
     }
-    if (check_written(s, "output", s->output) || check_readable(s->model) ||
+    if (check_written(s, "output", s->output) || check_model_file(s->model) ||
         check_readable(s->source) || check_readable(s->target))
         return FAILED;
     for (i = 0; i < argc; i++)

@@ -224,19 +224,20 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
     int whole =
         (report->step % p->s->train.log_every == 0 && p->updates >= p->span) ||
             time - p->printed >= 30;
-    char left[32], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
+    char left[32], end[64], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(p, report->step);
     patient = patience_left(p, report->step, validations_left);
     time_text(fmin(left_s, patient), left);
     mean = recent_loss(p, &right);
     if (isfinite(mean)) snprintf(loss, sizeof loss, "%.4f", mean);
+    snprintf(end, sizeof end, patient < left_s ? "stops in %s unless it improves"
+             : p->terminal ? "%s left" : "left %s", left);
     snprintf(line, sizeof line,
-             p->terminal
-                 ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"
-                 : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s  %.0f MB",
-             (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left,
-             patient < left_s ? " unless it improves" : "", megabytes());
+             p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s %.0f MB"
+                         : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  %s  %.0f MB",
+             (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, end,
+             megabytes());
     left_s = fmin(left_s, patient);
     if (p->terminal) {
         int most = columns() - 1;
