@@ -354,6 +354,28 @@ for way in "--tsv train.tsv" "--tsv many/1.tsv --tsv many/2.tsv --tsv many/3.tsv
     expect 0 "train $way" "" "$trf" train $way $plain --model several.$n --checkpoint ''
     check "the same model from $way" same several.1 several.$n
 done
+# The same of two files each.
+mkdir many.source many.target
+for file in many/*.tsv; do
+    cut -f 1 $file >many.source/$(basename $file)
+    cut -f 2 $file >many.target/$(basename $file)
+done
+cat many.source/* >all.source
+cat many.target/* >all.target
+sides=
+for file in 1.tsv 2.tsv 3.tsv; do sides="$sides --source many.source/$file --target many.target/$file"; done
+n=0
+for way in "--source all.source --target all.target" "$sides" "--source many.source --target many.target"; do
+    n=$((n + 1))
+    expect 0 "train $way" "" "$trf" train $way $plain --model sides.$n --checkpoint ''
+    check "the same model from $way" same sides.1 sides.$n
+done
+expect 2 "files without a partner" "--source has 3 files, but --target has 1: file n belongs to file n" "$trf" train \
+    --source many.source --target all.target $plain --model m
+expect 1 "files of different lengths" "many.source/1.tsv has .* lines, but all.target has" "$trf" train \
+    --source many.source/1.tsv --target all.target $plain --model m
+expect 1 "a model of the name of a later file" "'all.source'" "$trf" train --source many.source/1.tsv --source all.source \
+    --target many.target/1.tsv --target all.target $plain --model all.source
 "$trf" train --tsv many/1.tsv --tsv many/2.tsv $plain --model logged --log logged.json 2>err
 check "the log has all files" grep -q '"tsv":"many/1.tsv many/2.tsv"' logged.json
 mkdir texts && cut -f 1 many/1.tsv >texts/a && cut -f 1 many/2.tsv >texts/b && cat texts/a texts/b >both

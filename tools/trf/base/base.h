@@ -130,7 +130,7 @@ struct train_settings {
     const char *valid_source, *valid_target, *valid_tsv;
     const char *text, *valid_text;                              /* data that are no pairs */
     const char *test_source, *test_target, *test_tsv, *test_text;       /* of trf doctor */
-    struct texts more_tsv, more_text;   /* --tsv and --text given again */
+    struct texts more_tsv, more_text, more_source, more_target; /* --tsv and so on given again */
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
     int64_t valid_size;
     int64_t hold_out;               /* trf prepare: of so many pairs one; 0: none */

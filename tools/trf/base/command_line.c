@@ -285,6 +285,11 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         } else if (s->given[code - FIRST]) {
             struct texts *more = more_files(command, s, &rows[code - FIRST]);
             if (more && more->n < MAX_TEXTS) { more->item[more->n++] = optarg; continue; }
+            if (more) {
+                say("--%s can be given %d times; a folder stands for all its files",
+                    rows[code - FIRST].name, 1 + MAX_TEXTS);
+                return USAGE;
+            }
             say("--%s is given twice%s", rows[code - FIRST].name,
                 row_writes(&rows[code - FIRST], AT(model)) &&
                         command->bit & (TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG)

@@ -36,7 +36,8 @@ const struct row rows[] = {
      "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
      "or text for validation (trf prepare --hold-out writes them), or --valid-size 0", NULL},
     {TRAIN | SCORE | PREPARE | DOCTOR, TEXT, "source", AT(source), "FILE",
-     "source sentences, one per line; '-': standard input", NULL},
+     "source sentences, one per line; '-': standard input. In training it may be given several "
+     "times, or be a folder: file n, in the order of names, belongs to file n of --target", NULL},
     {TRAIN | SCORE | PREPARE | DOCTOR, TEXT, "target", AT(target), "FILE",
      "target sentences; line n belongs to line n of the source", NULL},
     {TRAIN | DOCTOR, TEXT, "tsv", AT(tsv), "FILE",

@@ -55,7 +55,8 @@ enum { INPUTS = sizeof inputs / sizeof *inputs };
 
 /* The same of several files each. */
 static const struct { size_t field; const char *option; } several[] = {
-    {AT(train.more_tsv), "tsv"}, {AT(train.more_text), "text"}, {AT(train.teachers), "teacher"},
+    {AT(train.more_tsv), "tsv"}, {AT(train.more_text), "text"}, {AT(train.more_source), "source"},
+    {AT(train.more_target), "target"}, {AT(train.teachers), "teacher"},
     {AT(with), "with"}, {AT(eval.references), "reference"}};
 
 static const char *input_of(const struct settings *s, int i)

@@ -153,7 +153,9 @@ static const char *text_value(const struct row *row, const struct settings *s)
 size_t offset_of_more(const struct row *row)
 {
     return row_writes(row, AT(tsv)) ? AT(train.more_tsv)
-           : row_writes(row, AT(train.text)) ? AT(train.more_text) : 0;
+           : row_writes(row, AT(train.text)) ? AT(train.more_text)
+           : row_writes(row, AT(source)) ? AT(train.more_source)
+           : row_writes(row, AT(target)) ? AT(train.more_target) : 0;
 }
 
 /* Appends texts to one that is malloc'd or NULL, with spaces between them. */

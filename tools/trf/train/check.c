@@ -64,6 +64,10 @@ int check_own_names(const struct settings *s, const char *model, const char *che
         own = has_own_name(named[i].option, named[i].path, model, checkpoint);
     for (k = 0; k < s->train.more_tsv.n && !own; k++)
         own = has_own_name("tsv", s->train.more_tsv.item[k], model, checkpoint);
+    for (k = 0; k < s->train.more_source.n && !own; k++)
+        own = has_own_name("source", s->train.more_source.item[k], model, checkpoint);
+    for (k = 0; k < s->train.more_target.n && !own; k++)
+        own = has_own_name("target", s->train.more_target.item[k], model, checkpoint);
     for (k = 0; k < s->train.teachers.n && !own; k++)
         own = has_own_name("teacher", s->train.teachers.item[k], model, checkpoint);
     for (k = 0; k < s->train.more_text.n && !own; k++)
@@ -185,24 +189,26 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
 // >>read           files that training reads
 // -----------------------------------------------------------------------------------------------
 
-enum { N_TEXTS = 2 + 2 * MAX_TEXTS, N_DATA = N_TEXTS + 11 };
+enum { N_TEXTS = 4 * (1 + MAX_TEXTS), N_DATA = N_TEXTS + 9 };
 
-/* All files of the data; NULL: none. The first N_TEXTS, those of --tsv and --text, may be
-   folders. */
+/* All files of the data; NULL: none. The first N_TEXTS may be folders. */
 static void data_files(const struct settings *s, const char *files[N_DATA])
 {
     const struct train_settings *t = &s->train;
-    const char *const others[N_DATA - N_TEXTS] = {s->source, s->target, t->next_sentences,
-                                                  t->valid_source, t->valid_target, t->valid_tsv,
-                                                  t->valid_text,   t->test_source,  t->test_target,
-                                                  t->test_tsv,     t->test_text};
-    int i;
-    for (i = 0; i < N_TEXTS; i++) files[i] = NULL;
-    files[0] = s->tsv;
-    files[1] = t->text;
-    for (i = 0; i < t->more_tsv.n; i++) files[2 + i] = t->more_tsv.item[i];
-    for (i = 0; i < t->more_text.n; i++) files[2 + MAX_TEXTS + i] = t->more_text.item[i];
-    memcpy(files + N_TEXTS, others, sizeof others);
+    const char *const others[N_DATA - N_TEXTS] = {t->next_sentences, t->valid_source,
+                                                  t->valid_target,   t->valid_tsv,
+                                                  t->valid_text,     t->test_source,
+                                                  t->test_target,    t->test_tsv,
+                                                  t->test_text};
+    const char *const first[4] = {s->tsv, t->text, s->source, s->target};
+    const struct texts *const more[4] = {&t->more_tsv, &t->more_text, &t->more_source,
+                                         &t->more_target};
+    int i, k;
+    for (k = 0; k < 4; k++, files += 1 + MAX_TEXTS) {
+        files[0] = first[k];
+        for (i = 0; i < MAX_TEXTS; i++) files[1 + i] = i < more[k]->n ? more[k]->item[i] : NULL;
+    }
+    memcpy(files, others, sizeof others);
 }
 
 int check_read(const struct settings *s)

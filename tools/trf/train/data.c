@@ -42,13 +42,17 @@ static void see(struct data *d, const struct reader *r)
     if (d->watch) d->watch->read(d->user, r);
 }
 
-const char *file_of_side(const struct settings *s, const char *file, int side)
+const char *file_of_side(const struct data *d, const char *file, int side)
 {
+    const struct settings *s = d->s;
     const char *const sources[] = {s->source, s->train.valid_source, s->train.test_source},
                *const targets[] = {s->target, s->train.valid_target, s->train.test_target};
+    size_t k;
     int i;
     for (i = 0; i < 3 && side; i++)
         if (sources[i] && targets[i] && !strcmp(file, sources[i])) return targets[i];
+    for (k = 0; k < d->files[0].n && k < d->files[1].n && side; k++)
+        if (!strcmp(file, d->files[0].item[k])) return d->files[1].item[k];
     return file;
 }
 
@@ -72,7 +76,7 @@ static int skip_line(void *user, const trf_bad_line *line)
 {
     struct data *d = (struct data *)user;
     const struct settings *s = d->s;
-    const char *file = file_of_side(s, line->path ? line->path : "",
+    const char *file = file_of_side(d, line->path ? line->path : "",
                                     line->side && !learns_labels(s));
     if (line->fault == TRF_FAULT_EMPTY && learns_from_text(s)) return 0;
     return skip(d, line->fault, file, line->number, line->why);
@@ -574,6 +578,41 @@ static int read_texts(struct data *d, const char *first, const struct texts *mor
     return status;
 }
 
+/* A file of --source or --target. */
+static int note_file(void *user, const char *path)
+{
+    struct data *d = user;
+    const int side = d->side;
+    d->files[side].item = grow(d->files[side].item, &d->files[side].capacity, d->files[side].n + 1,
+                               sizeof *d->files[side].item);
+    d->files[side].item[d->files[side].n++] = format_text("%s", path);
+    return DONE;
+}
+
+/* Pairs of files: those of --source and --target in their order. */
+static int read_sides(struct data *d)
+{
+    const struct settings *s = d->s;
+    const char *const first[2] = {s->source, s->target};
+    const struct texts *const more[2] = {&s->train.more_source, &s->train.more_target};
+    int side, i, status = DONE;
+    size_t k;
+    for (side = 0; side < 2 && !status; side++) {
+        d->side = side;
+        status = for_each_file(first[side], s, NULL, note_file, d);
+        for (i = 0; i < more[side]->n && !status; i++)
+            status = for_each_file(more[side]->item[i], s, NULL, note_file, d);
+    }
+    if (!status && d->files[0].n != d->files[1].n) {
+        say("--source has %zu file%s, but --target has %zu: file n belongs to file n", d->files[0].n,
+            plural((int64_t)d->files[0].n), d->files[1].n);
+        return USAGE;
+    }
+    for (k = 0; k < d->files[0].n && !status; k++)
+        status = read_pairs(d, 0, d->files[0].item[k], d->files[1].item[k], NULL);
+    return status;
+}
+
 /* A text that is not learned from. part: 1 to validate on, 2 to test on. */
 static int read_held(struct data *d, int part, const char *text, const char *source,
                      const char *target, const char *tsv)
@@ -589,7 +628,7 @@ static int read_files(struct data *d)
                  : s->train.text           ? read_texts(d, s->train.text, &s->train.more_text)
                  : s->train.next_sentences ? read_next_sentences(d, s->train.next_sentences)
                  : s->tsv                  ? read_texts(d, s->tsv, &s->train.more_tsv)
-                                           : read_pairs(d, 0, s->source, s->target, NULL);
+                                           : read_sides(d);
     if (!status && has_valid_file(s))
         status = read_held(d, 1, s->train.valid_text, s->train.valid_source, s->train.valid_target,
                            s->train.valid_tsv);
@@ -638,8 +677,12 @@ int read_data(struct data *d, const trf_dataset_options *options)
 
 void end_data(struct data *d)
 {
+    int side;
     trf_dataset_destroy(d->set);
     free(d->held_hashes);
-    free(d->first[0]);
-    free(d->first[1]);
+    for (side = 0; side < 2; side++) {
+        free(d->first[side]);
+        while (d->files[side].n) free(d->files[side].item[--d->files[side].n]);
+        free(d->files[side].item);
+    }
 }

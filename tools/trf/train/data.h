@@ -25,6 +25,8 @@ struct data {
     int knows_size;             /* 1: the checkpoint has --valid-size */
     int part;                   /* what is read: 0 to learn from, 1 to validate on, 2 to test on */
     int64_t lines;              /* read to learn from */
+    struct { char **item; size_t capacity, n; } files[2];       /* of --source and --target */
+    int side;                   /* whose files are noted */
     int64_t n_held;             /* lines for validation */
     uint64_t *held_hashes;      /* (n_held), see held_out_hash */
     char *first[2];             /* line 1, malloc'd */
@@ -41,7 +43,7 @@ struct data {
 const char *const *lines_of(const trf_data_lines *lines, int side);
 const char *training_file(const struct settings *s, int side);
 /* The file of a side, if `file` is that of the pair. */
-const char *file_of_side(const struct settings *s, const char *file, int side);
+const char *file_of_side(const struct data *d, const char *file, int side);
 extern const char *const fault_names[TRF_FAULT_COUNT];
 /* What to do about lines with a fault; malloc'd. */
 char *remedy_of(const struct data *d, trf_fault fault);

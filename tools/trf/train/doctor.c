@@ -30,7 +30,7 @@ static void see_added(void *user, const trf_line *line)
     if (!line->target) return;          /* the end of a file */
     for (side = 0; side < 2 && !s->train.next_sentences; side++) {
         const char *text = side ? line->target : line->source,
-                   *file = file_of_side(s, line->path, side);
+                   *file = file_of_side(&d->data, line->path, side);
         if (!text) continue;
         examine_text(d, file_number(d, file), line->number,
                      !line->source || file != line->path || s->target ? -1 : side, text,

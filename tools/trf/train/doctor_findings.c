@@ -129,7 +129,7 @@ void note_place(struct doctor *d, enum symptom is, int32_t file, int64_t line, i
 
 void note_line(struct doctor *d, enum symptom is, int64_t i, int side, const char *why)
 {
-    const char *pair = d->files[d->origins[i].file], *own = file_of_side(d->s, pair, side > 0);
+    const char *pair = d->files[d->origins[i].file], *own = file_of_side(&d->data, pair, side > 0);
     d->found[is].count++;
     add_place(&d->found[is], file_number(d, own), d->origins[i].number,
               own != pair || d->s->target || learns_from_text(d->s) ? -1 : side, why);
