@@ -204,6 +204,13 @@ expect 1 "embed: a question without tokens is told, and the others are answered"
 check "embed: the other question has its answers" sh -c "sed 1d out | sed '\$d' | cmp - nearest2"
 expect 1 "embed: an --index of other texts is refused with both numbers" "has 205 vectors, but the texts have 5 lines" \
     "$trf" embed --model translator --query '3 1' --index vectors.npy some.digits
+sed '3s/$/ 9/' all.digits >changed.digits
+expect 1 "embed: an --index of lines that have changed is refused" "has the vectors of other lines" \
+    "$trf" embed --model translator --query '3 1' --index vectors.npy changed.digits
+LC_ALL=C sed '1s/\(# trf [0-9a-f]*\) [0-9a-f]*/\1             /' vectors.npy >older.npy
+check "which has as many bytes" [ $(wc -c <older.npy) -eq $(wc -c <vectors.npy) ]
+expect 0 "embed: an array of trf 0.3 does not know its lines" "" "$trf" embed --model translator --query '3 1' \
+    --index older.npy changed.digits
 expect 1 "embed: an --index of another model is refused" \
     "is no array that trf embed --output has made with this model" \
     "$trf" embed --model classifier --query '3 1' --index vectors.npy all.digits

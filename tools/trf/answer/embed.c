@@ -25,6 +25,7 @@ struct embedding {
     size_t vectors_capacity;
     trf_real *query;            /* (d_model), of length 1; or NULL */
     uint64_t fingerprint;       /* of the model and the kind of its vectors, for an .npy */
+    uint64_t lines_read;        /* fingerprint of the lines */
     FILE *index;                /* --index: an .npy with a row for each of `texts` */
     struct text texts;
     const char **files;         /* of each text */
@@ -56,12 +57,20 @@ static const char *add_line(struct embedding *t, const char *text, int32_t *n, c
     return fault;
 }
 
+/* Adds a line to the fingerprint of all of them. */
+static void note_text(struct embedding *t, const struct reader *in)
+{
+    const char *text = in->fault ? "" : in->line;
+    t->lines_read = hash_bytes(t->lines_read, text, strlen(text) + 1);
+}
+
 static const char *add_next_line(void *user, char why[300])
 {
     struct embedding *t = user;
     const struct reader *in = &t->lines.in;
     int32_t n;
     const char *fault = in->fault ? in->fault : add_line(t, in->line, &n, why);
+    note_text(t, in);
     if (!fault) note_unknown(&t->unknown, t->vocab, in->line, in->number);
     return fault;
 }
@@ -123,7 +132,7 @@ static void write_line(struct embedding *t, const struct batch_line *line)
 //
 // Format 1.0: a magic number, the length of the header, the header, the floats in little-endian
 // order. The header gets the number of lines at the end; its size stays. It ends with a comment of
-// Python, the fingerprint of what made the vectors.
+// Python: the fingerprint of what made the vectors, and that of the lines.
 // -----------------------------------------------------------------------------------------------
 
 static int find_fingerprint(struct embedding *t)
@@ -149,8 +158,9 @@ static void write_npy_head(void *user, int64_t vectors, char head[HEAD])
     head[8] = HEAD - 10;
     head[9] = 0;
     n = snprintf(head + 10, HEAD - 10,
-                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), } # trf %016llx",
-                 (long long)vectors, (int)t->width, (unsigned long long)t->fingerprint);
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), } # trf %016llx "
+                 "%012llx", (long long)vectors, (int)t->width, (unsigned long long)t->fingerprint,
+                 (unsigned long long)t->lines_read & 0xFFFFFFFFFFFF);
     head[10 + n] = ' ';
     head[HEAD - 1] = '\n';
 }
@@ -268,6 +278,7 @@ static int read_texts(struct embedding *t, const char *path)
         t->files = grow(t->files, &t->files_capacity, t->texts.count + 1, sizeof *t->files);
         t->files[t->texts.count] = in->name;
         store_line(&t->texts, in->fault ? "" : in->line, in->number);
+        note_text(t, in);
     }
     close_reader(in);
     return status || got < 0 ? FAILED : DONE;
@@ -278,7 +289,9 @@ static int open_index(struct embedding *t, int n, char **files)
 {
     const char *path = t->s->embed.index, *at;
     char head[HEAD + 1], wanted[HEAD];
+    const char *comment;
     long long vectors = -1;
+    size_t same;
     int i;
     if (!(t->index = fopen(path, "rb"))) {
         say("cannot read '%s': %s", path, strerror(errno));
@@ -288,16 +301,25 @@ static int open_index(struct embedding *t, int n, char **files)
     if (fread(head, 1, HEAD, t->index) == HEAD && (at = strstr(head + 10, "'shape': (")))
         (void)sscanf(at, "'shape': (%lld,", &vectors);
     write_npy_head(t, vectors, wanted);
-    if (vectors < 0 || memcmp(head, wanted, HEAD)) {
+    same = (comment = strstr(head + 10, "# trf ")) ? (size_t)(comment - head) + 22 : 0;
+    if (vectors < 0 || !same || same > HEAD - 14 || memcmp(head, wanted, same)) {
         say("'%s' is no array that trf embed --output has made with this model and --pooling, and "
             "with --normalize yes", path);
         return FAILED;
     }
     for (i = 0; i < n; i++) if (read_texts(t, files[i])) return FAILED;
-    if ((long long)t->texts.count == vectors) return DONE;
-    say("'%s' has %lld vector%s, but the texts have %lld line%s", path, vectors, plural(vectors),
-        (long long)t->texts.count, plural((int64_t)t->texts.count));
-    return FAILED;
+    if ((long long)t->texts.count != vectors) {
+        say("'%s' has %lld vector%s, but the texts have %lld line%s", path, vectors, plural(vectors),
+            (long long)t->texts.count, plural((int64_t)t->texts.count));
+        return FAILED;
+    }
+    write_npy_head(t, vectors, wanted);
+    /* an array of trf 0.3 does not know its lines */
+    if (head[same] == ' ' && head[same + 1] != ' ' && memcmp(head, wanted, HEAD)) {
+        say("'%s' has the vectors of other lines: trf embed --output makes them again", path);
+        return FAILED;
+    }
+    return DONE;
 }
 
 /* Compares t->query with every vector of the index. A row of zeros is none. */

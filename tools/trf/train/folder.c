@@ -19,10 +19,11 @@ static char **files_in(const char *folder, const struct settings *s,
     struct dirent *entry;
     struct stat there;
     char **names = NULL;
-    size_t capacity = 0;
+    size_t capacity = 0, folders = 0;
     *n = 0;
     while (open && (entry = readdir(open))) {
         char *path = format_text("%s/%s", folder, entry->d_name);
+        folders += *entry->d_name != '.' && is_folder(path);
         if (*entry->d_name == '.' || stat(path, &there) || !S_ISREG(there.st_mode) ||
             (leaves_out && leaves_out(s, path))) {
             free(path);
@@ -34,6 +35,9 @@ static char **files_in(const char *folder, const struct settings *s,
     if (open) closedir(open);
     if (!open) say("cannot read '%s': %s", folder, strerror(errno));
     else if (!*n) say("'%s' has no files", folder);
+    if (folders)
+        say("warning: '%s' has %zu folder%s, whose files are not read", folder, folders,
+            plural((int64_t)folders));
     if (*n) qsort(names, *n, sizeof *names, by_name);
     return names;
 }

@@ -49,8 +49,8 @@ static void show(struct preparation *p, int last)
     p->shown = time;
     time_text(time - p->began, took);
     if (p->terminal) fputs("\r", stderr);
-    inform("%lld lines, %lld %s, %lld tokens, %s%s", (long long)p->line, (long long)f->pairs,
-           learns_from_text(p->s) ? "chunks" : "pairs",
+    inform("%lld line%s, %lld %s%s, %lld tokens, %s%s", (long long)p->line, plural(p->line),
+           (long long)f->pairs, learns_from_text(p->s) ? "chunk" : "pair", plural(f->pairs),
            (long long)(f->source_ids + f->target_ids), took, p->terminal && !last ? "    " : "\n");
     unfinished_line = p->terminal && !last;
 }
