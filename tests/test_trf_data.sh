@@ -374,8 +374,8 @@ expect 2 "files without a partner" "--source has 3 files, but --target has 1: fi
     --source many.source --target all.target $plain --model m
 expect 1 "files of different lengths" "many.source/1.tsv has .* lines, but all.target has" "$trf" train \
     --source many.source/1.tsv --target all.target $plain --model m
-expect 1 "a model of the name of a later file" "'all.source'" "$trf" train --source many.source/1.tsv --source all.source \
-    --target many.target/1.tsv --target all.target $plain --model all.source
+expect 1 "a model of the name of a later file" "'all.source'" "$trf" train --source many.source/1.tsv \
+    --source all.source --target many.target/1.tsv --target all.target $plain --model all.source
 "$trf" train --tsv many/1.tsv --tsv many/2.tsv $plain --model logged --log logged.json 2>err
 check "the log has all files" grep -q '"tsv":"many/1.tsv many/2.tsv"' logged.json
 mkdir texts && cut -f 1 many/1.tsv >texts/a && cut -f 1 many/2.tsv >texts/b && cat texts/a texts/b >both
