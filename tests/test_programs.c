@@ -1017,6 +1017,7 @@ static void nothing_given(void **state)
     const trf_batch *batch = backwards(&p);
     trf_batch no_ids = *batch, no_lengths = *batch;
     trf_tensor no_data = trf_tensor_of(NULL, 2, 1, 1, 1);
+    trf_reading seen;
     double score;
     int32_t n = 0;
     char text[8];
@@ -1088,10 +1089,12 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), NULL, NULL, &score, &err));
     FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), &no_ids, NULL, &score, &err));
     FAILS(TRF_E_INVALID_ARG, trf_reader_score(trf_translator_reader(t), &no_lengths, NULL, &score, &err));
-    FAILS(TRF_E_INVALID_ARG, kit_logits(t, batch, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, kit_logits(t, batch, &no_data, &err));
-    FAILS(TRF_E_INVALID_ARG, kit_encode(t, NULL, &no_data, &err));
-    FAILS(TRF_E_INVALID_ARG, kit_encode(t, &batch->source, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_read(trf_translator_reader(t), batch, TRF_READ_LOGITS, NULL, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_read(trf_translator_reader(t), NULL, TRF_READ_LOGITS, NULL, &seen, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_read(trf_translator_reader(t), &no_ids, TRF_READ_ENCODED, NULL, &seen, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_read(trf_translator_reader(t), &no_lengths, TRF_READ_LOGITS, NULL, &seen, &err));
+    FAILS(TRF_E_STATE, trf_reader_classify(trf_translator_reader(t), &batch->source, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_reader_embed(trf_translator_reader(t), &batch->source, TRF_POOL_MEAN, 0, &no_data, &err));
     FAILS(TRF_E_INVALID_ARG, kit_translate(t, NULL, 3, &n, 1, &n, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));
