@@ -38,7 +38,9 @@ struct job {
     unsigned optional, leads;
     const trf_attention_shape *shape;
     trf_activation activation;
+    trf_norm_rule rule;
     double epsilon;
+    int32_t back;
     const trf_sequences *ids;
     trf_embedding_options embedding;
     const trf_dropout *dropout;
@@ -136,23 +138,28 @@ static trf_status call_linear_backward(job *j, trf_error *err)
 }
 static trf_status call_norm(job *j, trf_error *err)
 {
-    return trf_layer_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->epsilon,
-                          j->arg[4], err);
+    return trf_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->rule, j->epsilon,
+                    j->arg[4], err);
 }
 static trf_status call_norm_backward(job *j, trf_error *err)
 {
-    return trf_layer_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3],
-                                   j->arg[4], j->arg[5], j->epsilon, j->arg[6], err);
+    return trf_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
+                             j->arg[5], j->rule, j->epsilon, j->arg[6], err);
 }
 static trf_status call_attention(job *j, trf_error *err)
 {
     return trf_attention(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->shape,
-                         j->arg[4], err);
+                         j->arg[5], j->arg[4], err);
 }
 static trf_status call_attention_backward(job *j, trf_error *err)
 {
-    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
-                                  j->arg[5], j->arg[6], j->arg[7], j->shape, j->arg[8], err);
+    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[9], j->arg[3],
+                                  j->arg[4], j->arg[5], j->arg[6], j->arg[7], j->shape, j->arg[8],
+                                  err);
+}
+static trf_status call_rotary(job *j, trf_error *err)
+{
+    return trf_rotary(j->context, j->arg[0], j->arg[1], j->shape, j->back, err);
 }
 static trf_attention_params attention_params(trf_tensor *const *t)
 {
@@ -169,13 +176,15 @@ static trf_status call_heads(job *j, trf_error *err)
 }
 static trf_status call_probabilities(job *j, trf_error *err)
 {
-    return trf_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], j->shape, err);
+    return trf_attention(j->context, NULL, j->arg[1], j->arg[2], NULL, j->shape, j->arg[0], NULL,
+                         err);
 }
 static trf_status call_heads_backward(job *j, trf_error *err)
 {
     trf_attention_params d = attention_params(j->arg + 2), p = attention_params(j->arg + 9);
-    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[6],
-                                             j->arg[7], j->arg[8], &p, j->shape, j->arg[13], err);
+    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[14],
+                                             j->arg[6], j->arg[7], j->arg[8], &p, j->shape,
+                                             j->arg[13], err);
 }
 static trf_feed_forward_params feed_forward_params(trf_tensor *const *t)
 {
@@ -675,24 +684,25 @@ static void test_linear_errors(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Layer norm */
+   Norms */
 
 static job norm_job(int64_t rows, int64_t d)
 {
-    job j = job_of(call_norm, 1u << 4, 1u << 1);
+    job j = job_of(call_norm, 3u << 3, 1u << 1);
     give(&j, "y", empty_tensor(rows, d));
     give(&j, "x", random_tensor(rows, d));
     give(&j, "gain", random_tensor(d, 0));
     give(&j, "bias", random_tensor(d, 0));
-    give(&j, "saved", empty_tensor(trf_layer_norm_saved(rows), 0));
+    give(&j, "saved", empty_tensor(2 * rows, 0));
     return j;
 }
 
 static job norm_backward_job(const job *j)
 {
-    job back = job_of(call_norm_backward, 0, 1u << 4);
+    job back = job_of(call_norm_backward, 1u << 2, 1u << 4);
     int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1];
     back.epsilon = j->epsilon;
+    back.rule = j->rule;
     give(&back, "dx", empty_tensor(rows, d));
     give(&back, "dgain", random_tensor(d, 0));
     give(&back, "dbias", random_tensor(d, 0));
@@ -703,55 +713,78 @@ static job norm_backward_job(const job *j)
     return back;
 }
 
-static void test_layer_norm(void **state)
+/* One row by the formulas of trf_norm_rule. stats: mean and factor. */
+static void norm_row(double *y, const double *x, const double *gain, const double *bias, int64_t d,
+                     trf_norm_rule rule, double epsilon, double stats[2])
 {
-    static const int64_t shapes[][2] = {{3, 5}, {1, 16}, {7, 20}, {40, 33}};
-    int k;
-    (void)state;
-    for (k = 0; k < 4; k++) {
-        int64_t rows = shapes[k][0], d = shapes[k][1], r;
-        job j = norm_job(rows, d), back;
-        double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]),
-               *gain = doubles_of(j.arg[2]), mean;
-        double *bias = doubles_of(j.arg[3]);
-        trf_tensor *saved = j.arg[4];
-        trf_real *dgain, *dbias, *again;
-        chain c;
-        j.epsilon = k % 2 ? 0.03 : 1e-5;
-        back = norm_backward_job(&j);
-        dgain = plain_copy(back.arg[1]->data, d);
-        dbias = plain_copy(back.arg[2]->data, d);
-        runs(&j);
-        for (r = 0; r < rows; r++)
-            plain_norm(want + r * d, x + r * d, gain, bias, d, j.epsilon, 0, &mean);
-        assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
-        again = plain_copy(j.arg[0]->data, rows * d);
-        j.arg[4] = NULL;                /* nothing to be saved: the same y */
-        runs(&j);
-        assert_memory_equal(again, j.arg[0]->data, (size_t)(rows * d) * sizeof *again);
-        j.arg[4] = saved;
-        runs(&back);
-        if (k == 3) continue;
-        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
-        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
-        check_gradient("gain", &c, j.arg[2], back.arg[1], dgain);
-        check_gradient("bias", &c, j.arg[3], back.arg[2], dbias);
-    }
+    double squares = 0;
+    int64_t i;
+    stats[0] = 0;
+    for (i = 0; i < d && rule != TRF_NORM_RMS; i++) stats[0] += x[i] / (double)d;
+    for (i = 0; i < d; i++) squares += (x[i] - stats[0]) * (x[i] - stats[0]);
+    stats[1] = rule == TRF_NORM_ANNOTATED ? 1 / (sqrt(squares / (double)(d - 1)) + epsilon)
+        : 1 / sqrt(squares / (double)d + epsilon);
+    for (i = 0; i < d; i++) y[i] = gain[i] * (x[i] - stats[0]) * stats[1] + (bias ? bias[i] : 0);
 }
 
-static void test_layer_norm_errors(void **state)
+static void test_norm(void **state)
+{
+    static const int64_t shapes[][2] = {{3, 5}, {2, 16}, {7, 20}, {40, 33}};
+    int k, rule, bias;
+    (void)state;
+    for (rule = 0; rule < TRF_NORM_RULE_COUNT; rule++)
+        for (k = 0; k < 8; k++) {
+            int64_t rows = shapes[k / 2][0], d = shapes[k / 2][1], i;
+            job j = norm_job(rows, d), back;
+            double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]),
+                   *gain = doubles_of(j.arg[2]), *stats = plain_zeros(2 * rows);
+            trf_tensor *saved = j.arg[4];
+            trf_real *dgain, *dbias, *again;
+            chain c;
+            bias = k % 2;
+            if (!bias) j.arg[3] = NULL;
+            j.epsilon = k % 3 ? 0.03 : 1e-5;
+            j.rule = (trf_norm_rule)rule;
+            back = norm_backward_job(&j);
+            if (!bias) back.arg[2] = NULL;
+            dgain = plain_copy(back.arg[1]->data, d);
+            dbias = bias ? plain_copy(back.arg[2]->data, d) : NULL;
+            runs(&j);
+            for (i = 0; i < rows; i++)
+                norm_row(want + i * d, x + i * d, gain, bias ? doubles_of(j.arg[3]) : NULL, d,
+                         j.rule, j.epsilon, stats + 2 * i);
+            assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
+            assert_all_near("saved", saved->data, stats, 2 * rows, FORMULA);
+            again = plain_copy(j.arg[0]->data, rows * d);
+            j.arg[4] = NULL;                /* nothing to be saved: the same y */
+            runs(&j);
+            assert_memory_equal(again, j.arg[0]->data, (size_t)(rows * d) * sizeof *again);
+            j.arg[4] = saved;
+            runs(&back);
+            if (k >= 6) continue;
+            c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+            check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+            check_gradient("gain", &c, j.arg[2], back.arg[1], dgain);
+            if (bias) check_gradient("bias", &c, j.arg[3], back.arg[2], dbias);
+        }
+}
+
+static void test_norm_errors(void **state)
 {
     job j = norm_job(4, 6), back, bad;
     static const double epsilons[] = {0, -1, 2, NAN};
     int i;
     (void)state;
-    refuses_bent_tensors(&j, "layer norm");
+    refuses_bent_tensors(&j, "norm");
     back = norm_backward_job(&j);
-    refuses_bent_tensors(&back, "layer norm backward");
-    for (i = 0; i < 4; i++) {
-        bad = j;
-        bad.epsilon = epsilons[i];
+    refuses_bent_tensors(&back, "norm backward");
+    for (i = 0; i < 8; i++) {
+        bad = i % 2 ? back : j;
+        bad.epsilon = epsilons[i / 2];
         refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon");
+        bad = i % 2 ? back : j;
+        bad.rule = (trf_norm_rule)(i < 4 ? TRF_NORM_RULE_COUNT : -1);
+        refused(&bad, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
     }
 }
 
@@ -768,6 +801,7 @@ static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys,
                                     trf_mask mask)
 {
     trf_attention_shape s;
+    TRF__ZERO(s);
     s.query_lengths = queries;
     s.key_lengths = keys;
     s.count = COUNT;
@@ -777,70 +811,104 @@ static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys,
 }
 static int64_t rows_of(const int32_t *lengths) { return lengths[0] + lengths[1] + lengths[2]; }
 
+static int32_t key_heads(const trf_attention_shape *s)
+{
+    return s->kv_heads ? s->kv_heads : s->n_heads;
+}
+
+/* The number of score_bias for head h of sequence n. */
+static double number_of(const trf_attention_shape *s, int32_t n, int32_t h, int64_t i, int64_t j)
+{
+    const trf_tensor *t = s->score_bias;
+    int64_t at = 0, all = 0, keys, blocks;
+    int32_t k;
+    if (!t) return 0;
+    if (t->rank > 1) {
+        keys = t->shape[t->rank - 1];
+        return (double)t->data[(t->rank == 3 ? h * t->shape[1] * keys : 0) + i * keys + j];
+    }
+    for (k = 0; k < s->count; k++) {
+        if (k == n) at = all;
+        all += (int64_t)s->query_lengths[k] * s->key_lengths[k];
+    }
+    blocks = t->shape[0] == all ? 1 : s->n_heads;
+    at *= blocks;
+    if (blocks > 1) at += (int64_t)h * s->query_lengths[n] * s->key_lengths[n];
+    return (double)t->data[at + i * s->key_lengths[n] + j];
+}
+
 /* out (queries, d) of q, k, v with row strides ldq and ldk; the weights of all heads, one after
    another, go to p, unless it is NULL */
 static void plain_sequences(double *out, double *p, const double *q, const double *k,
                             const double *v, int64_t ldq, int64_t ldk, int64_t d,
                             const trf_attention_shape *s)
 {
-    int64_t query = 0, key = 0, i, c, width = d / s->n_heads;
+    int64_t query = 0, key = 0, i, j, c, width = d / s->n_heads;
+    double scale = s->scale > 0 ? s->scale : 1 / sqrt((double)width);
     int32_t n, h;
     for (n = 0; n < s->count; query += s->query_lengths[n], key += s->key_lengths[n], n++)
-        for (h = 0; h < s->n_heads; h++) {
-            int mark = plain_used;
-            plain_head a;
-            double *qh, *kh, *vh;
-            TRF__ZERO(a);
-            a.n = s->query_lengths[n];
-            a.m = s->key_lengths[n];
-            a.d = width;
-            a.scale = 1 / sqrt((double)width);
-            a.causal = s->mask == TRF_CAUSAL;
-            a.q = qh = plain_zeros(a.n * width);
-            a.k = kh = plain_zeros(a.m * width);
-            a.v = vh = plain_zeros(a.m * width);
-            a.p = plain_zeros(a.n * a.m); a.out = plain_zeros(a.n * width);
-            for (c = 0; c < width; c++) {
-                for (i = 0; i < a.n; i++) qh[i * width + c] = q[(query + i) * ldq + h * width + c];
-                for (i = 0; i < a.m; i++) kh[i * width + c] = k[(key + i) * ldk + h * width + c];
-                for (i = 0; i < a.m; i++) vh[i * width + c] = v[(key + i) * ldk + h * width + c];
+        for (h = 0; h < s->n_heads; h++)
+            for (i = 0; i < s->query_lengths[n]; i++) {
+                int64_t m = s->key_lengths[n], first = h * key_heads(s) / s->n_heads * width;
+                double *w = plain_zeros(m), top = -HUGE_VAL, sum = 0;
+                for (j = 0; j < m; j++) {
+                    for (c = 0; c < width; c++)
+                        w[j] += q[(query + i) * ldq + h * width + c] *
+                                k[(key + j) * ldk + first + c];
+                    w[j] = w[j] * scale + number_of(s, n, h, i, j);
+                    if (s->mask == TRF_CAUSAL && j > i) w[j] = -HUGE_VAL;
+                    if (w[j] > top) top = w[j];
+                }
+                for (j = 0; j < m; j++) sum += w[j] = top > -HUGE_VAL ? exp(w[j] - top) : 0;
+                for (j = 0; j < m; j++) w[j] = sum > 0 ? w[j] / sum : 0;
+                for (j = 0; p && j < m; j++) *p++ = w[j];
+                for (c = 0; c < width; c++) {
+                    double *to = out + (query + i) * d + h * width + c;
+                    for (*to = 0, j = 0; j < m; j++) *to += w[j] * v[(key + j) * ldk + first + c];
+                }
+                plain_release(plain_used - 1);
             }
-            plain_attention(&a);
-            for (i = 0; p && i < a.n * a.m; i++) *p++ = a.p[i];
-            for (i = 0; i < a.n; i++)
-                for (c = 0; c < width; c++)
-                    out[(query + i) * d + h * width + c] = a.out[i * width + c];
-            plain_release(mark);
-        }
+}
+
+static int64_t weights_of(const trf_attention_shape *s)
+{
+    int64_t n = 0;
+    int i;
+    for (i = 0; i < s->count; i++)
+        n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
+    return n;
 }
 
 static job attention_job(const trf_attention_shape *s, int64_t d)
 {
-    job j = job_of(call_attention, 1u << 4, 1u << 1);
+    job j = job_of(call_attention, 3u << 4, 1u << 1);
     int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    int64_t wide = d / s->n_heads * key_heads(s);
     j.shape = s;
     give(&j, "out", empty_tensor(queries, d));
     give(&j, "q", random_tensor(queries, d));
-    give(&j, "k", random_tensor(keys, d));
-    give(&j, "v", random_tensor(keys, d));
-    give(&j, "saved", empty_tensor(trf_attention_saved(queries, s->n_heads), 0));
+    give(&j, "k", random_tensor(keys, wide));
+    give(&j, "v", random_tensor(keys, wide));
+    give(&j, "saved", empty_tensor(trf_attention_saved(s, NULL), 0));
+    give(&j, "probabilities", NULL);
     return j;
 }
 
 static job attention_backward_job(const job *j)
 {
-    job back = job_of(call_attention_backward, 0, 1u << 5);
+    job back = job_of(call_attention_backward, 1u << 9, 1u << 5);
     int64_t queries = j->arg[1]->shape[0], keys = j->arg[2]->shape[0], d = j->arg[1]->shape[1];
     back.shape = j->shape;
     give(&back, "dq", empty_tensor(queries, d));
-    give(&back, "dk", empty_tensor(keys, d));
-    give(&back, "dv", empty_tensor(keys, d));
+    give(&back, "dk", empty_tensor(keys, j->arg[2]->shape[1]));
+    give(&back, "dv", empty_tensor(keys, j->arg[2]->shape[1]));
     give(&back, "dout", random_tensor(queries, d));
     give(&back, "out", j->arg[0]);
     give(&back, "q", j->arg[1]);
     give(&back, "k", j->arg[2]);
     give(&back, "v", j->arg[3]);
     give(&back, "saved", j->arg[4]);
+    give(&back, "dscore_bias", NULL);
     return back;
 }
 
@@ -968,41 +1036,47 @@ static void test_attention_errors(void **state)
 /* -----------------------------------------------------------------------------------------------
    Multi-head attention */
 
+/* d_head is d / n_heads. */
 static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
 {
-    job j = job_of(call_heads, 1u << 2 | 1u << 7 | 1u << 8, 1u << 1);
-    int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    /* in_weight decides d_head */
+    job j = job_of(call_heads, 1u << 2 | 1u << 4 | 7u << 6, 1u << 1 | 1u << 3);
+    int64_t wide = d + 2 * (d / s->n_heads * key_heads(s)), queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
     j.shape = s;
     give(&j, "y", empty_tensor(queries, d));
     give(&j, "x", random_tensor(queries, d));
     give(&j, "memory", cross ? random_tensor(keys, d) : NULL);
-    give(&j, "in_weight", random_tensor(3 * d, d));
-    give(&j, "in_bias", random_tensor(3 * d, 0));
+    give(&j, "in_weight", random_tensor(wide, d));
+    give(&j, "in_bias", random_tensor(wide, 0));
     give(&j, "out_weight", random_tensor(d, d));
     give(&j, "out_bias", random_tensor(d, 0));
-    give(&j, "saved",
-         empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
+    give(&j, "saved", NULL);
     give(&j, "probabilities", NULL);
+    {
+        trf_attention_params p = attention_params(j.arg + 3);
+        j.arg[7] = empty_tensor(trf_attention_saved(s, &p), 0);
+    }
     return j;
 }
 
 /* dx, dmemory, four gradients, dy, then what forward had. before: of the four gradients. */
 static job heads_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
 {
-    job back = job_of(call_heads_backward, 0, 1u << 7);
+    job back = job_of(call_heads_backward, 0, 1u << 7 | 1u << 9);
     int64_t d = j->arg[1]->shape[1];
     int i;
     back.shape = j->shape;
     give(&back, "dx", empty_tensor(j->arg[1]->shape[0], d));
     give(&back, "dmemory", j->arg[2] ? empty_tensor(j->arg[2]->shape[0], d) : NULL);
     for (i = 0; i < 4; i++) {
-        sum g = sum_like(j->arg[3 + i]);
+        sum g = sum_like(j->arg[3 + (j->arg[3 + i] ? i : 0)]);
         if (before) before[i] = g.before;
-        give(&back, j->name[3 + i], g.t);
+        give(&back, j->name[3 + i], j->arg[3 + i] ? g.t : NULL);
     }
     give(&back, "dy", dy ? dy : random_tensor(j->arg[1]->shape[0], d));
     for (i = 1; i < 8; i++) give(&back, j->name[i], j->arg[i]);
-    back.optional = 1u << 8;
+    give(&back, "dscore_bias", NULL);
+    back.optional = 1u << 3 | 1u << 5 | 1u << 8 | 1u << 10 | 1u << 12 | 1u << 14;
     return back;
 }
 
@@ -1059,8 +1133,9 @@ static void test_multi_head_attention_errors(void **state)
     {
         trf_attention_params p = attention_params(j.arg + 3);
         assert_int_equal(trf_multi_head_attention_backward(shared, back.arg[0], back.arg[1], NULL,
-                                                           back.arg[6], back.arg[7], back.arg[8],
-                                                           &p, &s, back.arg[13], NULL),
+                                                           NULL, back.arg[6], back.arg[7],
+                                                           back.arg[8], &p, &s, back.arg[13],
+                                                           NULL),
                          TRF_E_INVALID_ARG);
     }
     /* no memory means x: then keys and queries must be equal in number */
@@ -1107,20 +1182,11 @@ static void test_multi_head_attention_without_saved(void **state)
 /* -----------------------------------------------------------------------------------------------
    Probabilities */
 
-static int64_t weights_of(const trf_attention_shape *s)
-{
-    int64_t n = 0;
-    int i;
-    for (i = 0; i < s->count; i++)
-        n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
-    return n;
-}
-
 static job probabilities_job(const trf_attention_shape *s, int64_t d)
 {
-    job j = job_of(call_probabilities, 0, 1u << 1);
+    job j = job_of(call_probabilities, 1, 1u << 1);      /* without them v would be needed */
     j.shape = s;
-    give(&j, "out", empty_tensor(weights_of(s), 0));
+    give(&j, "probabilities", empty_tensor(weights_of(s), 0));
     give(&j, "q", random_tensor(rows_of(s->query_lengths), d));
     give(&j, "k", random_tensor(rows_of(s->key_lengths), d));
     return j;
@@ -1189,11 +1255,11 @@ static void test_probabilities_errors(void **state)
     runs(&j);
     for (k = 0; k < 3; k++) {
         maps.shape[k]++;
-        refused(&j, TRF_E_SHAPE, "out", -1, "another extent");
+        refused(&j, TRF_E_SHAPE, "probabilities", -1, "another extent");
         maps.shape[k]--;
     }
     maps.shape[0] = self_lengths[0]; maps.shape[1] = 2;
-    refused(&j, TRF_E_SHAPE, "out", -1, "heads in the second extent");
+    refused(&j, TRF_E_SHAPE, "probabilities", -1, "heads in the second extent");
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1201,7 +1267,7 @@ static void test_probabilities_errors(void **state)
 
 static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation activation)
 {
-    job j = job_of(call_feed_forward, 1u << 6, 1u << 1 | 1u << 2);
+    job j = job_of(call_feed_forward, 1u << 3 | 3u << 5, 1u << 1 | 1u << 2);
     j.activation = activation;
     give(&j, "y", empty_tensor(rows, d));
     give(&j, "x", random_tensor(rows, d));
@@ -1209,13 +1275,13 @@ static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation a
     give(&j, "b1", random_tensor(f, 0));
     give(&j, "w2", random_tensor(d, f));
     give(&j, "b2", random_tensor(d, 0));
-    give(&j, "saved", empty_tensor(trf_feed_forward_saved(rows, f), 0));
+    give(&j, "saved", empty_tensor(2 * rows * f, 0));
     return j;
 }
 
 static job feed_forward_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
 {
-    job back = job_of(call_feed_forward_backward, 0, 1u << 1 | 1u << 6 | 1u << 7);
+    job back = job_of(call_feed_forward_backward, 5u << 2 | 5u << 8, 1u << 1 | 1u << 6 | 1u << 7);
     int i;
     back.activation = j->activation;
     give(&back, "dx", empty_tensor(j->arg[1]->shape[0], j->arg[1]->shape[1]));
@@ -1666,11 +1732,15 @@ static void test_sizes_beyond_memory(void **state)
     static const int64_t sizes[] = {0, 1, -1, INT32_MAX, (int64_t)1 << 62, INT64_MAX, INT64_MIN};
     size_t scratch = trf__cpu_of(&shared->run)->scratch_each;
     int32_t most = INT32_MAX, none = 0;
-    trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL};
+    trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL, 0, 0, NULL, NULL, NULL};
+    trf_feed_forward_params p;
+    trf_attention_params h;
     trf_tensor empty = *empty_tensor(1, 4), count = empty;
     trf_error err;
     size_t i, k;
     (void)state;
+    TRF__ZERO(p);
+    TRF__ZERO(h);
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
             int64_t a = sizes[i], b = sizes[k];
@@ -1678,28 +1748,34 @@ static void test_sizes_beyond_memory(void **state)
             count.shape[0] = a; count.shape[1] = b;
             assert_true((double)trf_tensor_count(&count) ==
                         (product < 9.22337203e18 ? product : (double)INT64_MAX));
-            assert_true((double)trf_feed_forward_saved(a, b) ==
+            p.w1.shape[0] = p.w2.shape[1] = b;
+            assert_true((double)trf_feed_forward_saved(a, &p) ==
                         (2 * product < 9.22337203e18 ? 2 * product : (double)INT64_MAX));
-            assert_true(trf_layer_norm_saved(a) >= 0 && trf_attention_saved(a, INT32_MAX) >= 0);
-            assert_true(trf_multi_head_attention_saved(a, b, b, 1) >= trf_feed_forward_saved(a, b));
-            assert_true(trf_multi_head_attention_saved(a, b, INT64_MAX, INT32_MAX) >= 0);
+            h.in_weight.shape[0] = a;
+            h.out_weight.shape[1] = b;
+            assert_true(trf_attention_saved(&s, &h) >= 2 * (int64_t)INT32_MAX);
         }
+    assert_int_equal(trf_feed_forward_saved(1, NULL), 0);
+    assert_int_equal(trf_attention_saved(NULL, &h), 0);
     count.rank = TRF_MAX_RANK + 1;
     assert_true(trf_tensor_count(&count) == 0);
     count.rank = -1;
     assert_true(trf_tensor_count(&count) == 0);
     empty.shape[0] = 0;
     empty.shape[1] = INT32_MAX;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, NULL,
+                                   &err),
                      TRF_E_SHAPE);
     s.query_lengths = &none;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, NULL,
+                                   &err),
                      TRF_E_SHAPE);
     assert_string_equal(err.what, "k");
     {
         static const int32_t two[] = {INT32_MAX, 1};
-        trf_attention_shape many = {two, two, 2, 1, TRF_FULL};
-        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, &err),
+        trf_attention_shape many = {two, two, 2, 1, TRF_FULL, 0, 0, NULL, NULL, NULL};
+        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, NULL,
+                                       &err),
                          TRF_E_LIMIT);
         assert_string_equal(err.what, "lengths");
         assert_int_equal(err.where, 1);
@@ -1879,8 +1955,8 @@ int main(void)
                                        TEST(test_embedding_errors),
                                        TEST(test_linear),
                                        TEST(test_linear_errors),
-                                       TEST(test_layer_norm),
-                                       TEST(test_layer_norm_errors),
+                                       TEST(test_norm),
+                                       TEST(test_norm_errors),
                                        TEST(test_attention),
                                        TEST(test_attention_without_keys),
                                        TEST(test_attention_of_growing_sizes),

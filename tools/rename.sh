@@ -32,12 +32,16 @@ for file; do
     function call(s, name,    k, list) {
         if (!((name, n) in now)) return ""
         split(now[name, n], form, " ")
-        for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") argument(s, k)
+        for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? new[name] ", " : "") argument(s, k)
         if (form[2] == n + 1) list = list ", NULL"
         return form[1] "(" list ")" form[3]
     }
-    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
-    function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
+    # was NAME COUNT NEW_NAME AT AFTER ARGUMENT: ARGUMENT or NULL becomes argument AT, if that is not 0; AFTER follows
+    # the call
+    function was(name, count, new_name, at, after, what) {
+        now[name, count] = new_name " " at " " after; known[name]
+        new[name] = what == "" ? "NULL" : what
+    }
     BEGIN {
         was("trf_model_save", 3, "trf_model_save", 3)
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
@@ -50,6 +54,12 @@ for file; do
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
         was("trf_stage_memory", 5, "trf_stage_memory", 6)
         was("trf_tag", 4, "trf_classify", 0)
+        was("trf_layer_norm", 8, "trf_norm", 6, "", "TRF_NORM_STANDARD")
+        was("trf_layer_norm_backward", 10, "trf_norm_backward", 8, "", "TRF_NORM_STANDARD")
+        was("trf_attention", 8, "trf_attention", 7)
+        was("trf_attention_backward", 12, "trf_attention_backward", 5)
+        was("trf_multi_head_attention", 8, "trf_multi_head_attention", 7)
+        was("trf_multi_head_attention_backward", 11, "trf_multi_head_attention_backward", 5)
         was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
@@ -89,7 +99,8 @@ for file; do
     gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
-    gone="$gone|trf_generator[a-z_]*"
+    gone="$gone|trf_generator[a-z_]*|trf_attention_probabilities|trf_(layer_norm|multi_head_attention)_saved"
+    gone="$gone|trf_multi_head_attention_probabilities"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status
