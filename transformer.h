@@ -166,9 +166,9 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>number-loss >>divergence >>clip >>accumulate
-//                     >>average >>adam >>top >>top-merge >>mix >>backpointers
+//                     >>attention >>attention-rows >>attention-tile >>attention-gradient
+//                     >>add_norm >>pool >>cross_entropy >>number-loss >>divergence >>clip
+//                     >>accumulate >>average >>adam >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -253,9 +253,9 @@
 //                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
 //                     >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
-//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
-//                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
-//                     >>blocks-cross-entropy
+//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape
+//                     >>blocks-attention >>blocks-rotary >>blocks-multi-head
+//                     >>blocks-feed-forward >>blocks-residual >>blocks-cross-entropy
 //
 // NOTATION
 //   d       d_model, the width of a token's vector
@@ -3641,7 +3641,7 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
 //     TRF_E_LIMIT.
 //   - Backward sets gradients of activations (=) and adds to gradients of parameters (+=). A
 //     TRF_NO_TRAIN build has no backward.
-//   - Outputs must not overlap inputs.
+//   - Outputs must not overlap inputs. trf_rotary works in place.
 //   - `saved` is a tensor of rank 1 that forward writes and backward reads. trf_..._saved returns
 //     its length, which may change between versions. NULL: no backward follows.
 //   - All tensors are in the host's memory. For a device with its own memory, every call copies
@@ -3690,61 +3690,92 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* o
                                        const trf_tensor *weight, trf_error *err);
 #endif
 
-/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). x, y: (rows, d).
-   gain, bias: (d). epsilon: 1e-30..1. */
-TRF_API int64_t trf_layer_norm_saved(int64_t rows);
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                  const trf_tensor *gain, const trf_tensor *bias, double epsilon,
-                                  trf_tensor *saved, trf_error *err);
+/* y = gain * (x - mean) * r + bias, row by row; rule says what mean and r are. x, y: (rows, d).
+   gain, bias: (d). epsilon: 1e-30..1. saved: 2 * rows numbers, mean (RMS: 0) and r of each row. */
+TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                            const trf_tensor *gain, const trf_tensor *bias /* or NULL */,
+                            trf_norm_rule rule, double epsilon, trf_tensor *saved, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
-                                           trf_tensor *dbias, const trf_tensor *dy,
-                                           const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err);
+TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
+                                     trf_tensor *dbias /* or NULL */, const trf_tensor *dy,
+                                     const trf_tensor *x, const trf_tensor *gain,
+                                     trf_norm_rule rule, double epsilon, const trf_tensor *saved,
+                                     trf_error *err);
 #endif
 
-/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows,
-   d). k, v: (key rows, d). d = n_heads * d_head. Sequence i of `count` has query_lengths[i]
-   queries and key_lengths[i] keys. A sequence without keys gets zeros. Backward also reads
-   forward's `out`. CAUSAL: query i sees the keys 0..i; both lengths must be equal. */
+/* A dropout: with probability p an element becomes zero; the others are multiplied by 1/(1-p). 0 <=
+   p < 1, rounded to a multiple of 1/65536, at most 65535/65536. The mask depends on seed, the lower
+   32 bits of step, and site; backward computes it again from these three. */
+typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
+
+/* What attention is about. Fields from kv_heads on may be 0 or NULL. Sequence i of `count` has
+   query_lengths[i] queries and key_lengths[i] keys. CAUSAL: query i sees the keys 0..i; both
+   lengths must be equal. score_bias holds numbers that are added to the scores, with CAUSAL too: a
+   mask (PyTorch's attn_mask of floats), or numbers for positions (ALiBi, T5). Its shape is one of
+   these, n being the sum of queries * keys:
+
+     (Q, K)            for all sequences and heads: row i, column j is for query i and key j
+     (n_heads, Q, K)   for each head. Q and K are at least the most queries and keys
+     (n)               for each sequence: blocks (queries, keys) that follow one another
+     (n_heads * n)     for both: blocks (n_heads, queries, keys)
+
+   -infinity hides a key. NaN and +infinity are TRF_E_INVALID_ARG. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1, TRF_MASK_COUNT } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
     int32_t count, n_heads;
     trf_mask mask;
+    int32_t kv_heads;                   /* as in trf_config; divides n_heads; 0: n_heads */
+    double scale;                       /* of q k^T; 0..1e6; 0: 1/sqrt(d_head) */
+    const trf_tensor *score_bias;       /* NULL: nothing is added */
+    const trf_dropout *dropout;         /* of the weights; NULL: none */
+    const trf_config *rotary;           /* its fields rotary_... turn queries and keys (trf_rotary);
+                                           its other fields are not read. NULL: nothing turns */
 } trf_attention_shape;
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
+
+/* Turns q: (query rows, n_heads * d_head) and k: (key rows, kv_heads * d_head) in place by their
+   positions, as shape->rotary says (Su et al. 2021); with back 1 by the negative angles, which is
+   the gradient. Keys have the positions 0, 1, ... of their sequence. Queries have its last ones, so
+   a sequence may not have more queries than keys. q or k may be NULL. A cache holds turned keys:
+   new ones are turned as q. */
+TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k,
+                              const trf_attention_shape *shape, int32_t back, trf_error *err);
+
+/* out = softmax(scale * q k^T + score_bias) v, per sequence and head (paper 3.2). q, out: (query
+   rows, n_heads * d_head). k, v: (key rows, kv_heads * d_head). trf_rotary has turned q and k, if
+   anything has: here shape->rotary is not read. A query that sees no key gets zeros.
+   probabilities gets the softmax, before dropout: for each sequence a block (n_heads, queries,
+   keys), the blocks following one another. Its rank is 1; for one sequence it may have rank 3 and
+   the block's shape. With probabilities and without saved, out may be NULL: then v is not read. */
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
                                  const trf_tensor *k, const trf_tensor *v,
-                                 const trf_attention_shape *shape, trf_tensor *saved,
+                                 const trf_attention_shape *shape,
+                                 trf_tensor *probabilities /* or NULL */, trf_tensor *saved,
                                  trf_error *err);
+/* Also reads forward's `out`. Adds to dscore_bias, which has the shape of score_bias. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
-                                          trf_tensor *dv, const trf_tensor *dout,
-                                          const trf_tensor *out, const trf_tensor *q,
-                                          const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape,
+                                          trf_tensor *dv, trf_tensor *dscore_bias /* or NULL */,
+                                          const trf_tensor *dout, const trf_tensor *out,
+                                          const trf_tensor *q, const trf_tensor *k,
+                                          const trf_tensor *v, const trf_attention_shape *shape,
                                           const trf_tensor *saved, trf_error *err);
 #endif
 
-/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries,
-   keys); the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
-   elements. For one sequence it may have rank 3 and the block's shape. */
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
-                                               const trf_tensor *q, const trf_tensor *k,
-                                               const trf_attention_shape *shape, trf_error *err);
-
-/* Attention with its four projections. Parameters are those of nn.MultiheadAttention: in_weight
-   (3d, d) has the rows of q, then k, then v; in_bias (3d); out_weight (d, d); out_bias (d). The
-   same struct holds weights or their gradients. x, y: (query rows, d). memory: (key rows, d); for
-   self-attention it is x or NULL. probabilities: the weights of each head, in the layout of
-   trf_attention_probabilities; the second result of nn.MultiheadAttention with
+/* Attention with its four projections. in_weight ((n_heads + 2 kv_heads) * d_head, d) has the rows
+   of q, then k, then v; it determines d_head. in_bias has as many elements. out_weight (d, n_heads
+   * d_head); out_bias (d). A bias of rank 0 without data: none. With d = n_heads * d_head these are
+   the parameters of nn.MultiheadAttention. The same struct holds weights or their gradients. x, y:
+   (query rows, d). memory: (key rows, d); for self-attention it is x or NULL. Queries and keys of
+   self-attention are turned as by trf_rotary; rotary with a memory is TRF_E_INVALID_ARG.
+   probabilities: as in trf_attention; the second result of nn.MultiheadAttention with
    average_attn_weights=False. */
 typedef struct trf_attention_params {
     trf_tensor in_weight, in_bias, out_weight, out_bias;
 } trf_attention_params;
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows,
-                                               int64_t d_model, int32_t n_heads);
+/* Of trf_multi_head_attention, or with params NULL of trf_attention. Only reads the shapes. */
+TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
+                                    const trf_attention_params *params);
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
@@ -3756,6 +3787,7 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
+                                                     trf_tensor *dscore_bias /* or NULL */,
                                                      const trf_tensor *dy, const trf_tensor *x,
                                                      const trf_tensor *memory,
                                                      const trf_attention_params *params,
@@ -3764,9 +3796,11 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 #endif
 
 /* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d).
-   x, y: (rows, d). */
+   x, y: (rows, d). If w1 has 2 d_ff rows, there is a gate (trf_config.feed_forward_gate): w1 = [U;
+   V], b1 = [b; c], y = (act(x U^T + b) * (x V^T + c)) w2^T + b2. A bias of rank 0 without data:
+   none. */
 typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params);
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err);
@@ -3779,11 +3813,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              trf_error *err);
 #endif
 
-/* y = x + dropout(sub), all of shape (rows, d). With probability p an element of sub becomes zero;
-   the others are multiplied by 1/(1-p). 0 <= p < 1, rounded to a multiple of 1/65536, at most
-   65535/65536. The mask depends on seed, the lower 32 bits of step, and site; backward computes it
-   again from these three. NULL dropout: none. */
-typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
+/* y = x + dropout(sub), all of shape (rows, d). NULL dropout: none. */
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                 const trf_tensor *sub, const trf_dropout *dropout, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
@@ -4762,6 +4792,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__bias_fill TRF__NAMED(trf__bias_fill)
 #define trf__bias_of TRF__NAMED(trf__bias_of)
 #define trf__add_distances TRF__NAMED(trf__add_distances)
+#define trf__add_numbers TRF__NAMED(trf__add_numbers)
 #define trf__softmax_row TRF__NAMED(trf__softmax_row)
 #define trf__weights_row TRF__NAMED(trf__weights_row)
 #define trf__attention_rows TRF__NAMED(trf__attention_rows)
@@ -4775,6 +4806,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_attention_weights TRF__NAMED(trf__cpu_attention_weights)
 #define trf__attention_row_gradient TRF__NAMED(trf__attention_row_gradient)
 #define trf__bias_row_gradient TRF__NAMED(trf__bias_row_gradient)
+#define trf__numbers_row_gradient TRF__NAMED(trf__numbers_row_gradient)
 #define trf__attention_rows_gradient TRF__NAMED(trf__attention_rows_gradient)
 #define trf__attention_head_gradient TRF__NAMED(trf__attention_head_gradient)
 #define trf__bias_partial TRF__NAMED(trf__bias_partial)
@@ -5644,14 +5676,21 @@ typedef struct trf__average {
 /* x (n) *= factor */
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
 
-/* What is added to the scaled q k^T of a head for a distance, key minus query: a number from a
-   table, or ALiBi's. Neither: nothing. Distances beyond `reach` count as reach. With a bias no span
-   has more queries than keys. */
+/* What is added to the scaled q k^T of a head: for a distance, key minus query, a number from a
+   table, or ALiBi's; or the caller's number for a query and a key. Neither: nothing. Distances
+   beyond `reach` count as reach. With distances no span has more queries than keys. */
 typedef struct trf__bias {
     const trf_real *table;              /* (rows, heads) or NULL */
     const int32_t *row_of;              /* (2 * reach + 1) rows of -reach, -reach + 1, ... */
     int64_t reach, rows;
     int alibi;
+    const trf_real *numbers;            /* the caller's, or NULL: (queries, keys) for all spans, or
+                                           with keys 0 a block (n_query, n_key) for each; -infinity
+                                           hides a key */
+    const int64_t *pairs;               /* (n_spans) how many pairs of a query and a key the spans
+                                           before have */
+    int64_t queries, keys;
+    int per_head;                       /* 1: each head has numbers of its own, one after another */
 } trf__bias;
 
 /* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys,
@@ -5685,7 +5724,10 @@ typedef struct trf__attention_gradient {
     const trf__act *dout, *out;
     const trf_real *stats;
     trf_real *dbias, *partial;          /* if in.bias has a table: its gradient, and scratch,
-                                           (n_spans, heads, rows of the table); or NULL */
+                                           (n_spans, heads, rows of the table); or NULL. If it has
+                                           numbers: NULL, and the gradients of all pairs, each span
+                                           a block (heads, n_query, n_key); or NULL. Those of keys
+                                           that a query does not see are not set */
     int first_bias;                     /* 1: dbias is set, not added to */
 } trf__attention_gradient;
 
@@ -6199,7 +6241,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 20
+#define TRF__COLUMN_VERSION 21
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -6268,7 +6310,25 @@ TRF__BOTH double trf__alibi_slope(int head, int n)
 
 TRF__BOTH int trf__biased(const trf__attention_in *in)
 {
-    return in->bias.alibi || in->bias.table != NULL;
+    return in->bias.alibi || in->bias.table || in->bias.numbers;
+}
+
+/* Where query i of the span begins in a list with a block for each span, (heads, n_query, n_key) or
+   without heads. */
+TRF__BOTH int64_t trf__pairs_of(const trf__head *h, int64_t i, int per_head)
+{
+    const trf__span *span = h->span;
+    int64_t before = h->in->bias.pairs[span - h->in->spans];
+    if (per_head) before = before * h->in->heads + (int64_t)h->head * span->n_query * span->n_key;
+    return before + i * span->n_key;
+}
+
+/* Where the caller's numbers for query i of the span begin, one for each key. */
+TRF__BOTH int64_t trf__numbers_at(const trf__head *h, int64_t i)
+{
+    const trf__bias *bias = &h->in->bias;
+    if (!bias->keys) return trf__pairs_of(h, i, bias->per_head);
+    return ((bias->per_head ? h->head : 0) * bias->queries + i) * bias->keys;
 }
 
 /* The row of the table for a distance, key minus query. */
@@ -11313,7 +11373,7 @@ TRF__FN void trf__cpu_scale(const trf__run *run, const trf__scale *s)
 //   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
 //   one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
 //   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), which give P again
-//   with numbers for distances: S = q k^T scale + bias, and the maximum is that of S
+//   with a bias: S = q k^T scale + bias, and the maximum is that of S. All keys hidden: P = 0
 //
 //   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
 //   the sum over a row of P dP is dout . out
@@ -11455,7 +11515,7 @@ TRF__FN void trf__bias_fill(const trf__head *h, const trf__attention_scratch *wo
 {
     int64_t t, n = h->span->n_key + h->span->n_query - 1;
     trf_real slope = 0;
-    if (!trf__biased(h->in)) return;
+    if (!trf__biased(h->in) || h->in->bias.numbers) return;
     if (h->in->bias.alibi) slope = (trf_real)trf__alibi_slope(h->head, h->in->heads);
     for (t = 0; t < n; t++)
         work->bias[t] = trf__bias_at(h, slope, t - h->span->n_key + 1);
@@ -11476,6 +11536,15 @@ TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, 
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
 }
 
+/* The same with the caller's numbers, of which there are n. */
+TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    for (c = 0; c < n; c += 16)
+        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load_n(numbers + c, n - c)));
+}
+
 /* Turns a row of q k^T into its softmax. Only its first `seen` numbers count; the others get weight
    0. stats = {maximum, 1 / sum}: known, or computed here. The maximum is subtracted before scaling,
    so that exp cannot overflow. */
@@ -11485,7 +11554,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
     /* exp makes 0 of these: masked keys and padding */
-    for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
+    for (c = seen; c < m16; c++) s[c] = -(trf_real)HUGE_VAL;
     stats[0] = known ? known[0] : trf__max_of(s, m16);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
@@ -11494,17 +11563,25 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         sum = trf__add(sum, e);
         trf__store(s + c, e);
     }
-    stats[1] = known ? known[1] : 1 / trf__sum(sum);
+    if (known) stats[1] = known[1];
+    else {
+        stats[1] = trf__sum(sum);
+        /* a sum of 0: the caller hides all keys */
+        if (stats[1] != 0) stats[1] = 1 / stats[1];
+    }
     factor = trf__set(stats[1]);
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* The softmax of row i of q k^T, with the numbers for distances. */
+/* The softmax of row i of q k^T, with what is added to it. */
 TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *work, trf_real *s,
                               int64_t i, const trf_real *known, trf_real stats[2])
 {
     int biased = trf__biased(h->in);
-    if (biased) trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
+    if (h->in->bias.numbers)
+        trf__add_numbers(s, h->in->bias.numbers + trf__numbers_at(h, i), h->span->n_key, h->scale);
+    else if (biased)
+        trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, biased ? 1 : h->scale, known, stats);
 }
 
@@ -11572,6 +11649,8 @@ TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
                                                sum);
     return trf__sum(sum);
 }
+
+// >>attention-tile forward: one head of one sequence
 
 /* One query of a search step: transposing keys would cost more than the product, so they are read
    where they are. */
@@ -11697,6 +11776,19 @@ TRF__FN void trf__bias_row_gradient(trf_real *dbias, const trf_real *s, trf_real
     }
 }
 
+/* The same with the caller's numbers: dS of the n keys goes to `to`. */
+TRF__FN void trf__numbers_row_gradient(trf_real *to, const trf_real *s, trf_real *ds, int64_t n,
+                                       trf_real delta, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    trf__attention_row_gradient(s, ds, trf__round_up(n, 16), delta, 1);
+    for (c = 0; c < n; c += 16) {
+        trf__store_n(to + c, trf__load(ds + c), n - c);
+        trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
+    }
+}
+
 /* For queries i0 .. i0 + n - 1, work->ds becomes dS and work->s becomes D. delta is dout . out,
    which needs no row of dP. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
@@ -11721,6 +11813,9 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
         if (a->dbias)
             trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, work->m16, delta,
                                    h->scale);
+        else if (a->in.bias.numbers && a->partial)
+            trf__numbers_row_gradient(a->partial + trf__pairs_of(h, i0 + i, 1), s, ds,
+                                      h->span->n_key, delta, h->scale);
         else trf__attention_row_gradient(s, ds, work->m16, delta, h->scale);
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, s, seen16);
     }
@@ -14541,11 +14636,13 @@ TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
     return of_keys ? h->key_first : h->first;
 }
 
-/* The score of a key for query i of the span: s = q k^T, or with numbers for distances the scaled
-   sum. */
+/* The score of a key for query i of the span: s = q k^T, or the scaled sum with what is added to
+   it. */
 TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
 {
     if (!trf__biased(h->in)) return s;
+    if (h->in->bias.numbers)
+        return fmaf(s, h->scale, h->in->bias.numbers[trf__numbers_at(h, i) + key]);
     return fmaf(s, h->scale,
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
@@ -14671,10 +14768,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
             for (int o = 0; o < TRF__OWN; o++)
                 if (c0 + lane + 32 * o < d)
                     trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o,
-                                seen > 0 ? out[o] / sum : 0);
+                                sum == 0 ? 0 : out[o] / sum);     /* no key is seen */
             if (a.stats && lane == 0) {
                 a.stats[(query * a.in.heads + h.head) * 2] = maximum;
-                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
+                a.stats[(query * a.in.heads + h.head) * 2 + 1] = sum == 0 ? 0 : 1 / sum;
             }
         }
     }
@@ -15027,7 +15124,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
 }
 
 /* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
-   numbers for distances, and heads up to 128 wide. */
+   bias, and heads up to 128 wide. */
 TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
     return run->element != sizeof(float) && !in->key_rows && in->d_head <= 128 && !trf__biased(in);
@@ -15098,7 +15195,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             sum += w[k] = expf((w[k] - maximum) * h.scores);
         sum = trf__block_sum(sum, shared);
         for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
-            w[k] = k < seen ? w[k] / sum : 0;
+            w[k] = k < seen && sum != 0 ? w[k] / sum : 0;
     }
 }
 
@@ -15163,7 +15260,10 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 }
                 if (key + lane < seen) {
                     dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta) * h.scale;
+                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta);
+                    if (a.in.bias.numbers && a.partial)
+                        a.partial[trf__pairs_of(&h, i, 1) + key + lane] = s;
+                    s *= h.scale;
                 }
                 weights[warp * TRF__OTHERS + lane] = s;
                 __syncwarp();
@@ -23802,6 +23902,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     int h;
     a.in = *in;
     a.in.spans += s;
+    if (a.in.bias.pairs) a.in.bias.pairs += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;
@@ -41055,8 +41156,8 @@ TRF__FOR_SIZE
 /* Memory of the host, its copy on the device, and the pointer of the op's job to that copy. */
 typedef struct trf__guest { void *host, *device, *field; size_t bytes; char use; } trf__guest;
 enum {
-    TRF__GUESTS = 18,                   /* more than any block has: the backward of multi-head
-                                           attention has 15 */
+    TRF__GUESTS = 24,                   /* more than any block has: the backward of multi-head
+                                           attention has 19 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
@@ -41066,6 +41167,12 @@ struct trf_context {
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
+    trf_real *turns; int64_t turns_capacity;    /* rotary positions: so many rows are of what */
+    int64_t n_turns;                            /* `turned` says, the fields rotary_... */
+    double turned[6];
+    int64_t *pairs; int64_t pairs_capacity;     /* see trf__bias */
+    trf_real *scores; int64_t scores_capacity;  /* gradients of scores */
+    trf__now now;                               /* of the running call's dropout */
     trf__workspace work;                         /* scratch memory besides the arguments */
 };
 
@@ -41079,6 +41186,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     TRF__FREE(&hooks, context->spans, context->spans_capacity);
     TRF__FREE(&hooks, context->ints, context->ints_capacity);
     TRF__FREE(&hooks, context->table, context->table_capacity);
+    TRF__FREE(&hooks, context->turns, context->turns_capacity);
+    TRF__FREE(&hooks, context->pairs, context->pairs_capacity);
+    TRF__FREE(&hooks, context->scores, context->scores_capacity);
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -41107,12 +41217,14 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its guests go now. */
+/* Begins a call with an empty job. A check may have ended the last call, so its guests and dropout
+   go now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
     memset(job, 0, bytes);
     c->n_guests = 0;
+    c->run.now = NULL;
     return TRF_OK;
 }
 
@@ -41172,6 +41284,22 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least,
     return TRF_OK;
 }
 
+/* The dropout of one op. */
+TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, trf__drop *drop,
+                                    trf_error *err)
+{
+    TRF__ZERO(c->now);
+    *drop = trf__drop_of(0, 0);
+    if (!dropout) return TRF_OK;
+    TRF__TRY(trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err));
+    c->now.key0 = (uint32_t)dropout->seed;
+    c->now.key1 = (uint32_t)(dropout->seed >> 32);
+    c->now.step = (uint32_t)dropout->step;
+    trf__guest_of(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
+    return TRF_OK;
+}
+
 /* The arguments of a block, one a line: the parameter's name, its shape, the field of the job. LEAD
    is a matrix that decides rows and columns. A weight's field is `plain`: with the rest of the job
    zero it is never packed, because the caller may change it. */
@@ -41195,7 +41323,6 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     for (i = 0; i < c->n_guests; i++)
         run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = 0;
-    c->run.now = NULL;
     return status;
 }
 
@@ -41406,43 +41533,46 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 // >>blocks-norm
 //
-// Layer norm alone: the op add_norm without a residual connection. saved holds two numbers a row.
+// A norm alone: the op add_norm without a residual connection. saved holds two numbers a row.
 
-TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
-
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                  const trf_tensor *gain, const trf_tensor *bias, double epsilon,
-                                  trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                            const trf_tensor *gain, const trf_tensor *bias, trf_norm_rule rule,
+                            double epsilon, trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     n.epsilon = epsilon;
+    n.rule = (int)rule;
     /* without n.s and n.sub the op adds nothing: it only normalises x */
     TRF__LEAD('i', x, n.rows, n.d, n.x);
     TRF__TENSOR('o', y, n.rows, n.d, n.y);
     TRF__TENSOR('i', gain, n.d, -1, n.gain);
-    TRF__TENSOR('i', bias, n.d, -1, n.bias);
+    TRF__TENSOR('I', bias, n.d, -1, n.bias);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
-                                           trf_tensor *dbias, const trf_tensor *dy,
-                                           const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
+                                     trf_tensor *dbias, const trf_tensor *dy, const trf_tensor *x,
+                                     const trf_tensor *gain, trf_norm_rule rule, double epsilon,
+                                     const trf_tensor *saved, trf_error *err)
 {
     trf__norm_gradient n;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     n.epsilon = epsilon;
+    n.rule = (int)rule;
     TRF__LEAD('i', x, n.rows, n.d, n.s);        /* s is the input of the norm, here x itself */
     TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
     TRF__TENSOR('i', dy, n.rows, n.d, n.dy);
     TRF__TENSOR('i', gain, n.d, -1, n.gain);
     TRF__TENSOR('a', dgain, n.d, -1, n.dgain);
-    TRF__TENSOR('a', dbias, n.d, -1, n.dbias);
-    TRF__TENSOR('i', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif
@@ -41451,22 +41581,44 @@ TRF__FOR_SPEED
 
 TRF__FOR_SIZE
 
-// >>blocks-attention
+// >>blocks-shape   what all blocks of attention check
 //
-// Attention alone, without projections. Sequences lie one after another in q, k and v; shape gives
-// their lengths. saved holds two numbers for each row and head, from which backward computes the
-// weights again.
+// Sequences lie one after another in q, k and v; trf_attention_shape gives their lengths.
 
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
+/* The lengths of all sequences together; those below 0 are refused later. */
+TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
 {
-    return trf__times(trf__times(2, query_rows), n_heads);
+    int64_t n = 0;
+    int32_t i;
+    for (i = 0; lengths && i < count; i++) n += lengths[i] > 0 ? lengths[i] : 0;
+    return n;
 }
 
-/* Checks lengths and turns them into spans. Sets all of `a`, which is zero, but its tensors. */
-TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
-                                          int64_t d, trf__attention_in *a, int64_t *queries,
-                                          int64_t *keys, trf_error *err)
+/* Of trf_multi_head_attention: projected and hidden, then statistics, then keys and values of a
+   memory. As self-attention has as many keys as queries, one formula serves both kinds. */
+TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
+                                    const trf_attention_params *params)
 {
+    int64_t queries, keys, wide, q_width, n;
+    if (!shape) return 0;
+    queries = trf__length_sum(shape->query_lengths, shape->count);
+    keys = trf__length_sum(shape->key_lengths, shape->count);
+    n = trf__times(trf__times(2, queries), shape->n_heads);
+    if (!params) return n;
+    wide = params->in_weight.shape[0];
+    q_width = params->out_weight.shape[1];
+    n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
+    return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
+}
+
+/* Checks lengths and heads, and turns lengths into spans. width: of so many times all heads of
+   queries, and of keys, side by side. Sets of `a`, which is zero, what both tell. */
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
+                                          int64_t width, int q_times, int k_times,
+                                          trf__attention_in *a, int64_t *queries, int64_t *keys,
+                                          trf_error *err)
+{
+    int64_t heads;
     int32_t i;
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
@@ -41474,10 +41626,17 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, TRF_MASK_COUNT - 1, err));
     if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths))
         return trf__fail_null(err, "lengths");
-    if (shape->n_heads < 1 || d % shape->n_heads)
+    if (shape->n_heads < 1) return trf__fail_below(err, "n_heads", 1, shape->n_heads);
+    a->heads = shape->n_heads;
+    a->kv_heads = shape->kv_heads ? shape->kv_heads : shape->n_heads;
+    if (a->kv_heads < 0 || a->heads % a->kv_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
+                         "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
+    heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
+    if (width % heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "n_heads must divide the width %lld, got %d",
-                         (long long)d, shape->n_heads);
+                         "%lld heads must divide the width %lld", (long long)heads,
+                         (long long)width);
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
               &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
@@ -41503,127 +41662,297 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         a->max_keys = trf__max64(a->max_keys, n_key);
     }
     a->n_spans = shape->count;
-    a->heads = a->kv_heads = shape->n_heads;
-    a->d_head = (int)(d / shape->n_heads);
-    a->scale = trf__default_scale(a->d_head);
+    a->d_head = (int)(width / heads);
     a->causal = shape->mask == TRF_CAUSAL;
-    trf__guest_of(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
-                  &a->spans);
     return TRF_OK;
 }
 
-/* The arguments that forward, backward and the weights share. */
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a,
-                                       const trf_tensor *q, const trf_tensor *k,
-                                       const trf_tensor *v, const trf_attention_shape *shape,
-                                       const trf_tensor *saved, char use, void *stats,
-                                       trf_error *err)
+/* Checks the numbers that are added to scores, of those that attention reads, and lists the pairs
+   before each sequence. */
+TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t,
+                                       trf__attention_in *a, trf_error *err)
 {
-    int64_t d, queries, keys;
-    TRF__TRY(trf__matrix(q, "q", 0, &queries, &d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, a, &queries, &keys, err));
-    a->ldq = a->ldk = d;
-    TRF__TENSOR('i', q, queries, d, a->q);
-    TRF__TENSOR('i', k, keys, d, a->k);
-    TRF__TENSOR('i', v, keys, d, a->v);
-    TRF__TRY(trf__tensor(context, use, saved, "saved",
-                         trf_attention_saved(queries, shape->n_heads), -1, stats, err));
+    trf__bias *bias = &a->bias;
+    int64_t i, j, h, n = 0, rows = a->max_queries, columns = a->max_keys, heads = 1;
+    TRF__GROW(int64_t, context->pairs, context->pairs_capacity, a->n_spans, &context->run.hooks);
+    for (i = 0; i < a->n_spans; i++) {
+        context->pairs[i] = n;
+        n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
+    }
+    if (!t->data) return trf__fail_null(err, "score_bias");
+    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__times(n, a->heads))) {
+        bias->per_head = t->shape[0] != n;
+        rows = 1;
+        columns = t->shape[0];
+    } else if ((t->rank == 2 || (t->rank == 3 && t->shape[0] == a->heads)) &&
+               t->shape[t->rank - 2] >= rows && t->shape[t->rank - 1] >= columns &&
+               trf_tensor_count(t) < INT64_MAX) {
+        bias->per_head = t->rank == 3;
+        bias->queries = t->shape[t->rank - 2];
+        bias->keys = t->shape[t->rank - 1];
+        heads = t->rank == 3 ? a->heads : 1;
+    } else
+        return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
+                         "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
+                         "Q from %lld and K from %lld on", (long long)n,
+                         (long long)trf__times(n, a->heads), a->heads, (long long)rows,
+                         (long long)columns);
+    for (h = 0; h < heads; h++) for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
+        int64_t at = (h * bias->queries + i) * bias->keys + j;
+        if (!(t->data[at] < (trf_real)HUGE_VAL))
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "score_bias",
+                             "number %lld of score_bias is neither finite nor -infinity",
+                             (long long)at);
+    }
+    trf__numbers(context, 'i', t, &bias->numbers);
+    trf__guest_of(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+                  &bias->pairs);
+    return TRF_OK;
+}
+
+/* What attention needs besides, once heads and lengths are known. */
+TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention_shape *shape,
+                                       trf__attention_in *a, trf_error *err)
+{
+    TRF__TRY(trf__check_range("scale", shape->scale, 0, 1e6, err));
+    a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
+    TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
+    if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
+    trf__guest_of(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                  &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                 const trf_tensor *k, const trf_tensor *v,
-                                 const trf_attention_shape *shape, trf_tensor *saved,
-                                 trf_error *err)
+// >>blocks-attention
+//
+// Attention alone, without projections. saved holds two numbers for each row and head, from which
+// backward computes the weights again.
+
+/* The arguments that forward and backward share. uses: of v and of saved. */
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a,
+                                       const trf_tensor *q, const trf_tensor *k,
+                                       const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, const char *uses, void *stats,
+                                       trf_error *err)
 {
-    trf__attention a;
-    TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, 'O', &a.stats, err));
-    TRF__TENSOR('o', out, q->shape[0], q->shape[1], a.out);
-    TRF__ISSUE(attention, a);
+    int64_t width, queries, keys;
+    TRF__TRY(trf__matrix(q, "q", 0, &queries, &width, err));
+    TRF__TRY(trf__attention_prepare(context, shape, width, 1, 0, a, &queries, &keys, err));
+    a->ldq = width;
+    a->ldk = (int64_t)a->kv_heads * a->d_head;
+    TRF__TENSOR('i', q, queries, a->ldq, a->q);
+    TRF__TENSOR('i', k, keys, a->ldk, a->k);
+    TRF__TENSOR(uses[0], v, keys, a->ldk, a->v);
+    TRF__TRY(trf__tensor(context, uses[1], saved, "saved", trf_attention_saved(shape, NULL), -1,
+                         stats, err));
+    return trf__attention_more(context, shape, a, err);
 }
 
 /* The weights of all heads: all in one row, or for one sequence (heads, queries, keys). */
 TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__attention_in *in,
-                                          const trf_tensor *out, const char *name,
-                                          trf_real **maps, trf_error *err)
+                                          const trf_tensor *out, trf_real **maps, trf_error *err)
 {
     const trf__span *spans = context->spans;
     int64_t i, n = 0;
     for (i = 0; i < in->n_spans; i++)
         n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
     trf__numbers(context, 'o', out, maps);
-    if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
-        out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
-    return trf__shape_check(out, name, n, -1, err);
+    if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
+                 out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key))
+        return TRF_OK;
+    return trf__shape_check(out, "probabilities", n, -1, err);
 }
 
-/* Computes the weights of all heads and spans. */
+/* Computes the weights of all heads and spans, if somebody asks for them. */
 TRF__FN void trf__probabilities_of(const trf_context *context, trf__attention_in in, trf_real *maps)
 {
     int64_t i;
-    for (i = 0; i < in.n_spans; i++) {
+    for (i = 0; maps && i < in.n_spans; i++) {
         const trf__span *span = &context->spans[i];
         trf__attention_maps(&context->run, &in, i, span, maps);
         maps += (int64_t)in.heads * span->n_query * span->n_key;
     }
 }
 
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
-                                               const trf_tensor *q, const trf_tensor *k,
-                                               const trf_attention_shape *shape, trf_error *err)
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                 const trf_tensor *k, const trf_tensor *v,
+                                 const trf_attention_shape *shape, trf_tensor *probabilities,
+                                 trf_tensor *saved, trf_error *err)
 {
-    trf__attention_in in;
+    trf__attention a;
     trf_real *maps;
-    TRF__TRY(trf__block_begin(context, &in, sizeof in, err));
-    /* weights need no values: k takes the argument of v */
-    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, 'O', &maps, err));
-    TRF__TRY(trf__probabilities_arg(context, &in, out, "out", &maps, err));
+    const char *uses = !out && probabilities && !saved ? "IO" : "iO";       /* weights alone */
+    TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, uses, &a.stats, err));
+    TRF__TENSOR(uses[0] == 'I' ? 'O' : 'o', out, q->shape[0], q->shape[1], a.out);
+    TRF__TRY(trf__probabilities_arg(context, &a.in, probabilities, &maps, err));
     TRF__TRY(trf__stage(context, err));
-    trf__probabilities_of(context, in, maps);
+    if (out) context->run.backend->attention(&context->run, &a);
+    trf__probabilities_of(context, a.in, maps);
     return trf__end(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
+
+/* Room for the gradients of the scores of all pairs, if those of score_bias are asked for. */
+TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscore_bias,
+                                   const trf_attention_shape *shape, const trf__attention_in *in,
+                                   trf_real **partial, trf_error *err)
+{
+    const trf_tensor *like = shape->score_bias;
+    int64_t n = 0, i;
+    if (!dscore_bias) return TRF_OK;
+    if (!like || !dscore_bias->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dscore_bias",
+                         like ? "dscore_bias must be a tensor with data"
+                              : "there is no score_bias that could have a gradient");
+    for (i = 0; i < like->rank; i++)
+        if (dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i])
+            return trf__fail(err, TRF_E_SHAPE, -1, "dscore_bias",
+                             "dscore_bias must have the shape of score_bias");
+    for (i = 0; i < in->n_spans; i++)
+        n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
+    n = trf__times(n, in->heads);
+    TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
+    trf__guest_of(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    return TRF_OK;
+}
+
+/* Ends a backward call, and adds the gradients of scores to those of score_bias, sequence by
+   sequence and head by head: this order is that of no thread and no device. */
+TRF__FN trf_status trf__scores_end(trf_context *context, trf__attention_in in,
+                                   const trf_tensor *dscore_bias, trf_error *err)
+{
+    int64_t tile, i, j;
+    TRF__TRY(trf__end(context, TRF_OK, err));
+    in.spans = context->spans;
+    in.bias.pairs = context->pairs;
+    for (tile = 0; dscore_bias && tile < in.n_spans * in.heads; tile++) {
+        trf__head h = trf__head_of(&in, tile);
+        for (i = 0; i < h.span->n_query; i++) {
+            const trf_real *from = context->scores + trf__pairs_of(&h, i, 1);
+            trf_real *to = dscore_bias->data + trf__numbers_at(&h, i);
+            for (j = 0; j < trf__keys_seen(&h, i); j++) to[j] += from[j];
+        }
+    }
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
-                                          trf_tensor *dv, const trf_tensor *dout,
-                                          const trf_tensor *out, const trf_tensor *q,
-                                          const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved,
-                                          trf_error *err)
+                                          trf_tensor *dv, trf_tensor *dscore_bias,
+                                          const trf_tensor *dout, const trf_tensor *out,
+                                          const trf_tensor *q, const trf_tensor *k,
+                                          const trf_tensor *v, const trf_attention_shape *shape,
+                                          const trf_tensor *saved, trf_error *err)
 {
     trf__attention_gradient a;
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!saved)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
                          "saved must be the tensor that the forward pass filled");
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, 'i', &a.stats, err));
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, "ii", &a.stats, err));
     TRF__TENSOR('o', dq, q->shape[0], q->shape[1], a.dq);
     TRF__TENSOR('o', dk, k->shape[0], k->shape[1], a.dk);
     TRF__TENSOR('o', dv, k->shape[0], k->shape[1], a.dv);
     TRF__TENSOR('i', dout, q->shape[0], q->shape[1], a.dout);
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
-    TRF__ISSUE(attention_gradient, a);
+    TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &a.in, &a.partial, err));
+    TRF__TRY(trf__stage(context, err));
+    context->run.backend->attention_gradient(&context->run, &a);
+    return trf__scores_end(context, a.in, dscore_bias, err);
 }
 #endif
+
+// >>blocks-rotary  queries and keys turned by their positions (>>rotary)
+//
+// The context keeps the table, because every layer and every step asks for the same rows.
+
+/* Sets the rotation of heads of this width: the rows of the table up to the last key, and as
+   positions those of all queries, then those of all keys. ahead: how many keys a sequence may have
+   before its first query. */
+TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rotary,
+                                    const trf__attention_in *a, int64_t queries, int64_t keys,
+                                    int32_t ahead, trf__rotation *r, trf_error *err)
+{
+    trf_config c = trf_config_tiny();
+    double says[6];
+    int64_t i, k, n = queries;
+    c.source_vocab = c.target_vocab = 5;
+    c.positions = TRF_POSITIONS_ROTARY;
+    c.n_heads = 1;
+    c.d_head = a->d_head;
+    c.rotary_base = rotary->rotary_base; c.rotary_width = rotary->rotary_width;
+    c.rotary_scale = rotary->rotary_scale; c.rotary_trained = rotary->rotary_trained;
+    c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
+    c.rotary_pairs = rotary->rotary_pairs;
+    TRF__TRY(trf_config_check(&c, err));
+    r->width = trf__rotary_width(&c);
+    r->d_head = a->d_head;
+    r->pairs = (int)c.rotary_pairs;
+    says[0] = r->width; says[1] = c.rotary_base; says[2] = c.rotary_scale;
+    says[3] = c.rotary_trained; says[4] = c.rotary_low; says[5] = c.rotary_high;
+    if (memcmp(says, context->turned, sizeof says)) context->n_turns = 0;
+    memcpy(context->turned, says, sizeof says);
+    TRF__GROW(trf_real, context->turns, context->turns_capacity, a->max_keys * r->width,
+              &context->run.hooks);
+    for (i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
+        trf__rotary_row(context->turns + i * r->width, i, &c);
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys,
+              &context->run.hooks);
+    for (i = 0; i < a->n_spans; i++) {
+        const trf__span *span = &context->spans[i];
+        if (queries > 0 && (span->n_query > span->n_key || span->n_key - span->n_query > ahead))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
+                             "queries have the last positions of keys, but sequence %lld has %d "
+                             "queries and %d keys", (long long)i, span->n_query, span->n_key);
+        for (k = 0; k < span->n_query && queries > 0; k++)
+            context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
+        for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
+    }
+    trf__guest_of(context, 'i', context->turns,
+                  trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
+    trf__list(context, context->ints, n, &r->position);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k,
+                              const trf_attention_shape *shape, int32_t back, trf_error *err)
+{
+    trf__attention_in a;
+    trf__rotation r;
+    trf__act *turned[2];
+    int64_t width, queries, keys, i;
+    TRF__ZERO(r);
+    TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
+    if (!q && !k) return trf__fail_null(err, "q");
+    TRF__TRY(trf__check_range("back", back, 0, 1, err));
+    TRF__TRY(trf__matrix(q ? q : k, q ? "q" : "k", 0, &queries, &width, err));
+    TRF__TRY(trf__attention_prepare(context, shape, width, q != NULL, q == NULL, &a, &queries,
+                                    &keys, err));
+    if (!shape->rotary) return trf__fail_null(err, "rotary");
+    if (!q) queries = 0;
+    TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
+    TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
+    TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r,
+                             err));
+    TRF__TRY(trf__stage(context, err));
+    r.back = back;
+    for (i = 0; i < 2; i++) {
+        r.x = turned[i];
+        r.rows = i ? keys : queries;
+        r.heads = i ? a.kv_heads : a.heads;
+        r.ld = (int64_t)r.heads * r.d_head;
+        if (r.x) context->run.backend->rotate(&context->run, &r);
+        r.position += queries;
+    }
+    return trf__end(context, TRF_OK, err);
+}
 
 // >>blocks-multi-head attention with its four projections
 //
 // The sublayer of >>sublayers on the caller's tensors. Self-attention projects x to q, k and v at
 // once; with a memory, q comes from x, k and v from the memory.
-
-/* Size of saved: projected, hidden, stats and memory, in this order (>>sublayers). It has 3d
-   columns for projected and also the memory, though no attention needs both: one formula serves
-   all. */
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows,
-                                               int64_t d_model, int32_t n_heads)
-{
-    int64_t queries = trf__times(trf__times(4, query_rows), d_model);
-    int64_t keys = trf__times(trf__times(2, key_rows), d_model);
-    return trf__add_counts(trf__add_counts(queries, keys), trf_attention_saved(query_rows,
-            n_heads));
-}
 
 /* A call of a sublayer, here or in >>blocks-feed-forward. m: the memory, or NULL. names, wide and
    inner: of its params. */
@@ -41636,7 +41965,7 @@ typedef struct trf__call {
 } trf__call;
 
 /* The four tensors of the caller's struct, in its order: weights, or with use 'a' their gradients.
-   The first matrix is (wide, d), the second (d, inner). */
+   The first matrix is (wide, d), the second (d, inner). A bias that is an empty struct: none. */
 TRF__FN trf_status trf__params(trf_context *context, trf__call *call, const void *params, char use,
                                trf_error *err)
 {
@@ -41650,8 +41979,9 @@ TRF__FN trf_status trf__params(trf_context *context, trf__call *call, const void
     if (!params) return trf__fail_null(err, "params");
     memcpy(four, params, sizeof four);
     for (i = 0; i < 4; i++)
-        TRF__TRY(trf__tensor(context, use, &four[i], call->names[i], rows[i], columns[i],
-                             use == 'a' ? sums[i] : weights[i], err));
+        if (i % 2 == 0 || four[i].data || four[i].rank)
+            TRF__TRY(trf__tensor(context, use, &four[i], call->names[i], rows[i], columns[i],
+                                 use == 'a' ? sums[i] : weights[i], err));
     return TRF_OK;
 }
 
@@ -41668,6 +41998,12 @@ TRF__FN trf_status trf__saved(trf_context *context, trf__operands *sub, const tr
     return TRF_OK;
 }
 
+/* The width of `projected`: with a memory it has queries alone. */
+TRF__FN int64_t trf__call_wide(const trf__call *call)
+{
+    return call->m ? call->sub.q_width : call->wide;
+}
+
 /* Stages a call, and lays out what is kept behind `projected`; feed-forward has only `hidden`. */
 TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_error *err)
 {
@@ -41675,9 +42011,9 @@ TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_er
     trf__operands *sub = &call->sub;
     int64_t n = sub->rows * call->inner;
     TRF__TRY(trf__stage(context, err));
-    sub->hidden = trf__act_at(run, sub->projected, sub->rows * call->wide);
+    sub->hidden = trf__act_at(run, sub->projected, sub->rows * trf__call_wide(call));
     sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
-    n += trf_attention_saved(sub->rows, sub->attention.heads);
+    n += 2 * sub->rows * sub->attention.heads;
     if (call->m) sub->memory = sub->fresh = trf__act_at(run, sub->hidden, n);
     return TRF_OK;
 }
@@ -41692,23 +42028,32 @@ TRF__FN trf_status trf__multi_head_args(trf_context *context, trf__call *call, c
     static const char *const names[] = {"in_weight", "in_bias", "out_weight", "out_bias"};
     trf__operands *sub = &call->sub;
     trf__attention_in *a = &sub->attention;
-    int64_t rows, d;
+    int64_t rows, d, k;
     TRF__TRY(trf__block_begin(context, call, sizeof *call, err));
     TRF__TRY(trf__matrix(x, "x", 0, &rows, &d, err));
+    if (!params) return trf__fail_null(err, "params");
+    TRF__TRY(trf__matrix(&params->in_weight, "in_weight", 1, &call->wide, &k, err));
+    TRF__TRY(trf__attention_prepare(context, shape, call->wide, 1, 2, a, &sub->rows,
+                                    &sub->memory_rows, err));
     call->names = names;
-    call->inner = sub->d = sub->q_width = sub->k_width = d;
-    call->wide = 3 * d;
+    sub->d = d;
+    call->inner = sub->q_width = (int64_t)a->heads * a->d_head;
+    sub->k_width = (int64_t)a->kv_heads * a->d_head;
     TRF__TRY(trf__params(context, call, params, 'i', err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, a, &sub->rows, &sub->memory_rows, err));
     TRF__TENSOR('i', x, sub->rows, d, call->x);
     /* self-attention may be given with memory = x */
     if (memory && memory->data == x->data && memory->shape[0] == rows) memory = NULL;
     if (!memory) TRF__TRY(trf__shape_check(x, "memory", sub->memory_rows, d, err));
     TRF__TENSOR('I', memory, sub->memory_rows, d, call->m);
-    TRF__TRY(trf__saved(context, sub, saved,
-                        trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, a->heads),
-                        use, err));
-    return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
+    if (memory && shape->rotary)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary",
+                         "rotary positions are those of self-attention, but there is a memory");
+    if (shape->rotary)
+        TRF__TRY(trf__rotary_args(context, shape->rotary, a, sub->rows, sub->memory_rows, 0,
+                                  &sub->rotation, err));
+    TRF__TRY(trf__attention_more(context, shape, a, err));
+    sub->drop = a->drop;
+    return trf__saved(context, sub, saved, trf_attention_saved(shape, params), use, err);
 }
 
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
@@ -41722,13 +42067,10 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     trf_real *maps;
     TRF__TRY(trf__multi_head_args(context, &call, x, memory, params, shape, saved, 'O', err));
     TRF__TENSOR('o', y, call.sub.rows, call.sub.d, call.y);
-    if (probabilities)
-        TRF__TRY(trf__probabilities_arg(context, &call.sub.attention, probabilities,
-                                        "probabilities", &maps, err));
+    TRF__TRY(trf__probabilities_arg(context, &call.sub.attention, probabilities, &maps, err));
     TRF__TRY(trf__call_stage(context, &call, err));
     trf__attention_forward(&context->run, &call.sub, call.y, call.x, call.m);
-    if (probabilities)
-        trf__probabilities_of(context, trf__attention_of(&context->run, &call.sub), maps);
+    trf__probabilities_of(context, trf__attention_of(&context->run, &call.sub), maps);
     return trf__end(context, TRF_OK, err);
 }
 
@@ -41739,8 +42081,8 @@ TRF__FN trf_status trf__call_gradients(trf_context *context, trf__call *call, co
                                        const trf_tensor *dx, const trf_tensor *dy, trf_error *err)
 {
     trf__operands *sub = &call->sub;
-    int64_t wide = sub->rows * call->wide, inner = sub->rows * call->inner;
-    int64_t memory = call->m ? 2 * sub->memory_rows * sub->d : 0;
+    int64_t wide = sub->rows * trf__call_wide(call), inner = sub->rows * call->inner;
+    int64_t memory = call->m ? 2 * sub->memory_rows * sub->k_width : 0;
     TRF__TRY(trf__params(context, call, dparams, 'a', err));
     TRF__TENSOR('o', dx, sub->rows, sub->d, call->dx);
     TRF__TENSOR('i', dy, sub->rows, sub->d, call->dy);
@@ -41755,6 +42097,7 @@ TRF__FN trf_status trf__call_gradients(trf_context *context, trf__call *call, co
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
+                                                     trf_tensor *dscore_bias,
                                                      const trf_tensor *dy, const trf_tensor *x,
                                                      const trf_tensor *memory,
                                                      const trf_attention_params *params,
@@ -41765,9 +42108,11 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     TRF__TRY(trf__multi_head_args(context, &call, x, memory, params, shape, saved, 'i', err));
     if (call.m && (dmemory || call.sub.memory_rows > 0))
         TRF__TENSOR('o', dmemory, call.sub.memory_rows, call.sub.d, call.dm);
+    TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &call.sub.attention, &call.sub.partial,
+                             err));
     TRF__TRY(trf__call_gradients(context, &call, dparams, dx, dy, err));
     trf__attention_backward(&context->run, &call.sub, call.dx, call.dm, 0, call.dy, call.x, call.m);
-    return trf__end(context, TRF_OK, err);
+    return trf__scores_end(context, call.sub.attention, dscore_bias, err);
 }
 #endif
 
@@ -41779,13 +42124,16 @@ TRF__FOR_SIZE
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
 
-/* Size of saved: projected, then hidden, each (rows, f). */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
+/* Size of saved: projected (rows, f or 2f), then hidden (rows, f). */
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
-    return trf__times(trf__times(2, rows), d_ff);
+    if (!params) return 0;
+    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
+                           trf__times(rows, params->w2.shape[1]));
 }
 
-/* Begins a call, with everything that forward and backward share. w1 decides f. */
+/* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2
+   has half as many columns. */
 TRF__FN trf_status trf__feed_forward_args(trf_context *context, trf__call *call,
                                           const trf_tensor *x,
                                           const trf_feed_forward_params *params,
@@ -41799,12 +42147,14 @@ TRF__FN trf_status trf__feed_forward_args(trf_context *context, trf__call *call,
     TRF__LEAD('i', x, sub->rows, sub->d, call->x);
     if (!params) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
-    TRF__TRY(trf__matrix(&params->w1, "w1", 1, &sub->f, &k, err));
+    TRF__TRY(trf__matrix(&params->w1, "w1", 1, &call->wide, &k, err));
+    sub->gate = call->wide % 2 == 0 && params->w2.rank == 2 &&
+        params->w2.shape[1] == call->wide / 2;
     sub->activation = (int)activation;
     call->names = names;
-    call->wide = call->inner = sub->f;
+    call->inner = sub->f = call->wide >> sub->gate;
     TRF__TRY(trf__params(context, call, params, 'i', err));
-    return trf__saved(context, sub, saved, trf_feed_forward_saved(sub->rows, sub->f), use, err);
+    return trf__saved(context, sub, saved, trf_feed_forward_saved(sub->rows, params), use, err);
 }
 
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
@@ -41839,34 +42189,16 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 //
 // y = x + dropout(sub). Backward needs no saved mask: seed, step and site give the same mask again.
 
-/* The dropout of one op, the last argument. *now is the caller's, and must live until the op has
-   ended. */
-TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, trf__now *now,
-                                    trf__drop *drop, trf_error *err)
-{
-    TRF__ZERO(*now);
-    *drop = trf__drop_of(0, 0);
-    if (!dropout) return TRF_OK;
-    TRF__TRY(trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err));
-    now->key0 = (uint32_t)dropout->seed;
-    now->key1 = (uint32_t)(dropout->seed >> 32);
-    now->step = (uint32_t)dropout->step;
-    trf__guest_of(c, 'i', now, sizeof *now, &c->run.now);
-    *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                 const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
-    trf__now now;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* the op add_norm without n.y: the sum is the result, nothing is normalised */
     TRF__LEAD('i', x, n.rows, n.d, n.x);
     TRF__TENSOR('i', sub, n.rows, n.d, n.sub);
     TRF__TENSOR('o', y, n.rows, n.d, n.s);
-    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__TRY(trf__dropout_arg(context, dropout, &n.drop, err));
     TRF__ISSUE(add_norm, n);
 }
 
@@ -41876,13 +42208,12 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
                                          trf_error *err)
 {
     trf__norm_gradient n;
-    trf__now now;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* no norm, so dx is dy, and dsub is dy times the mask and its factor */
     TRF__LEAD('i', dy, n.rows, n.d, n.dy);
     TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
     TRF__TENSOR('o', dsub, n.rows, n.d, n.dsub);
-    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__TRY(trf__dropout_arg(context, dropout, &n.drop, err));
     TRF__ISSUE(norm_gradient, n);
 }
 #endif
@@ -41996,4 +42327,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1567435167
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3797302799

@@ -123,6 +123,8 @@ static void separate_see(const void *p)
         ON((in).key_rows); \
         ON((in).bias.table); \
         ON((in).bias.row_of); \
+        ON((in).bias.numbers); \
+        ON((in).bias.pairs); \
     } while (0)
 static void see_embed(const trf__embed *j)
 {

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include "plain.h"
+#include "golden/blocks.h"
 
 #if defined(TRF_DOUBLE)
 #define FORMULA  1e-12          /* of the largest number of a tensor */
@@ -38,7 +39,9 @@ struct job {
     unsigned optional, leads;
     const trf_attention_shape *shape;
     trf_activation activation;
+    trf_norm_rule rule;
     double epsilon;
+    int32_t back;
     const trf_sequences *ids;
     trf_embedding_options embedding;
     const trf_dropout *dropout;
@@ -136,23 +139,28 @@ static trf_status call_linear_backward(job *j, trf_error *err)
 }
 static trf_status call_norm(job *j, trf_error *err)
 {
-    return trf_layer_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->epsilon,
-                          j->arg[4], err);
+    return trf_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->rule, j->epsilon,
+                    j->arg[4], err);
 }
 static trf_status call_norm_backward(job *j, trf_error *err)
 {
-    return trf_layer_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3],
-                                   j->arg[4], j->arg[5], j->epsilon, j->arg[6], err);
+    return trf_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
+                             j->arg[5], j->rule, j->epsilon, j->arg[6], err);
 }
 static trf_status call_attention(job *j, trf_error *err)
 {
     return trf_attention(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->shape,
-                         j->arg[4], err);
+                         j->arg[5], j->arg[4], err);
 }
 static trf_status call_attention_backward(job *j, trf_error *err)
 {
-    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
-                                  j->arg[5], j->arg[6], j->arg[7], j->shape, j->arg[8], err);
+    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[9], j->arg[3],
+                                  j->arg[4], j->arg[5], j->arg[6], j->arg[7], j->shape, j->arg[8],
+                                  err);
+}
+static trf_status call_rotary(job *j, trf_error *err)
+{
+    return trf_rotary(j->context, j->arg[0], j->arg[1], j->shape, j->back, err);
 }
 static trf_attention_params attention_params(trf_tensor *const *t)
 {
@@ -169,13 +177,15 @@ static trf_status call_heads(job *j, trf_error *err)
 }
 static trf_status call_probabilities(job *j, trf_error *err)
 {
-    return trf_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], j->shape, err);
+    return trf_attention(j->context, NULL, j->arg[1], j->arg[2], NULL, j->shape, j->arg[0], NULL,
+                         err);
 }
 static trf_status call_heads_backward(job *j, trf_error *err)
 {
     trf_attention_params d = attention_params(j->arg + 2), p = attention_params(j->arg + 9);
-    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[6],
-                                             j->arg[7], j->arg[8], &p, j->shape, j->arg[13], err);
+    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[14],
+                                             j->arg[6], j->arg[7], j->arg[8], &p, j->shape,
+                                             j->arg[13], err);
 }
 static trf_feed_forward_params feed_forward_params(trf_tensor *const *t)
 {
@@ -237,6 +247,7 @@ static void check_gradient(const char *name, const chain *c, trf_tensor *x,
     for (i = 0; i < trf_tensor_count(x); i++) {
         trf_real old = x->data[i], up = old + (trf_real)NUDGE, down = old - (trf_real)NUDGE;
         double rise, slope, got = (double)gradient->data[i] - (before ? (double)before[i] : 0);
+        if (!(old > -HUGE_VAL)) { assert_true(got == 0); continue; }        /* a hidden key */
         x->data[i] = up;
         rise = value_along(c);
         x->data[i] = down;
@@ -675,24 +686,25 @@ static void test_linear_errors(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Layer norm */
+   Norms */
 
 static job norm_job(int64_t rows, int64_t d)
 {
-    job j = job_of(call_norm, 1u << 4, 1u << 1);
+    job j = job_of(call_norm, 3u << 3, 1u << 1);
     give(&j, "y", empty_tensor(rows, d));
     give(&j, "x", random_tensor(rows, d));
     give(&j, "gain", random_tensor(d, 0));
     give(&j, "bias", random_tensor(d, 0));
-    give(&j, "saved", empty_tensor(trf_layer_norm_saved(rows), 0));
+    give(&j, "saved", empty_tensor(2 * rows, 0));
     return j;
 }
 
 static job norm_backward_job(const job *j)
 {
-    job back = job_of(call_norm_backward, 0, 1u << 4);
+    job back = job_of(call_norm_backward, 1u << 2, 1u << 4);
     int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1];
     back.epsilon = j->epsilon;
+    back.rule = j->rule;
     give(&back, "dx", empty_tensor(rows, d));
     give(&back, "dgain", random_tensor(d, 0));
     give(&back, "dbias", random_tensor(d, 0));
@@ -703,55 +715,78 @@ static job norm_backward_job(const job *j)
     return back;
 }
 
-static void test_layer_norm(void **state)
+/* One row by the formulas of trf_norm_rule. stats: mean and factor. */
+static void norm_row(double *y, const double *x, const double *gain, const double *bias, int64_t d,
+                     trf_norm_rule rule, double epsilon, double stats[2])
 {
-    static const int64_t shapes[][2] = {{3, 5}, {1, 16}, {7, 20}, {40, 33}};
-    int k;
-    (void)state;
-    for (k = 0; k < 4; k++) {
-        int64_t rows = shapes[k][0], d = shapes[k][1], r;
-        job j = norm_job(rows, d), back;
-        double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]),
-               *gain = doubles_of(j.arg[2]), mean;
-        double *bias = doubles_of(j.arg[3]);
-        trf_tensor *saved = j.arg[4];
-        trf_real *dgain, *dbias, *again;
-        chain c;
-        j.epsilon = k % 2 ? 0.03 : 1e-5;
-        back = norm_backward_job(&j);
-        dgain = plain_copy(back.arg[1]->data, d);
-        dbias = plain_copy(back.arg[2]->data, d);
-        runs(&j);
-        for (r = 0; r < rows; r++)
-            plain_norm(want + r * d, x + r * d, gain, bias, d, j.epsilon, 0, &mean);
-        assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
-        again = plain_copy(j.arg[0]->data, rows * d);
-        j.arg[4] = NULL;                /* nothing to be saved: the same y */
-        runs(&j);
-        assert_memory_equal(again, j.arg[0]->data, (size_t)(rows * d) * sizeof *again);
-        j.arg[4] = saved;
-        runs(&back);
-        if (k == 3) continue;
-        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
-        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
-        check_gradient("gain", &c, j.arg[2], back.arg[1], dgain);
-        check_gradient("bias", &c, j.arg[3], back.arg[2], dbias);
-    }
+    double squares = 0;
+    int64_t i;
+    stats[0] = 0;
+    for (i = 0; i < d && rule != TRF_NORM_RMS; i++) stats[0] += x[i] / (double)d;
+    for (i = 0; i < d; i++) squares += (x[i] - stats[0]) * (x[i] - stats[0]);
+    stats[1] = rule == TRF_NORM_ANNOTATED ? 1 / (sqrt(squares / (double)(d - 1)) + epsilon)
+        : 1 / sqrt(squares / (double)d + epsilon);
+    for (i = 0; i < d; i++) y[i] = gain[i] * (x[i] - stats[0]) * stats[1] + (bias ? bias[i] : 0);
 }
 
-static void test_layer_norm_errors(void **state)
+static void test_norm(void **state)
+{
+    static const int64_t shapes[][2] = {{3, 5}, {2, 16}, {7, 20}, {40, 33}};
+    int k, rule, bias;
+    (void)state;
+    for (rule = 0; rule < TRF_NORM_RULE_COUNT; rule++)
+        for (k = 0; k < 8; k++) {
+            int64_t rows = shapes[k / 2][0], d = shapes[k / 2][1], i;
+            job j = norm_job(rows, d), back;
+            double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]),
+                   *gain = doubles_of(j.arg[2]), *stats = plain_zeros(2 * rows);
+            trf_tensor *saved = j.arg[4];
+            trf_real *dgain, *dbias, *again;
+            chain c;
+            bias = k % 2;
+            if (!bias) j.arg[3] = NULL;
+            j.epsilon = k % 3 ? 0.03 : 1e-5;
+            j.rule = (trf_norm_rule)rule;
+            back = norm_backward_job(&j);
+            if (!bias) back.arg[2] = NULL;
+            dgain = plain_copy(back.arg[1]->data, d);
+            dbias = bias ? plain_copy(back.arg[2]->data, d) : NULL;
+            runs(&j);
+            for (i = 0; i < rows; i++)
+                norm_row(want + i * d, x + i * d, gain, bias ? doubles_of(j.arg[3]) : NULL, d,
+                         j.rule, j.epsilon, stats + 2 * i);
+            assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
+            assert_all_near("saved", saved->data, stats, 2 * rows, FORMULA);
+            again = plain_copy(j.arg[0]->data, rows * d);
+            j.arg[4] = NULL;                /* nothing to be saved: the same y */
+            runs(&j);
+            assert_memory_equal(again, j.arg[0]->data, (size_t)(rows * d) * sizeof *again);
+            j.arg[4] = saved;
+            runs(&back);
+            if (k >= 6) continue;
+            c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+            check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+            check_gradient("gain", &c, j.arg[2], back.arg[1], dgain);
+            if (bias) check_gradient("bias", &c, j.arg[3], back.arg[2], dbias);
+        }
+}
+
+static void test_norm_errors(void **state)
 {
     job j = norm_job(4, 6), back, bad;
     static const double epsilons[] = {0, -1, 2, NAN};
     int i;
     (void)state;
-    refuses_bent_tensors(&j, "layer norm");
+    refuses_bent_tensors(&j, "norm");
     back = norm_backward_job(&j);
-    refuses_bent_tensors(&back, "layer norm backward");
-    for (i = 0; i < 4; i++) {
-        bad = j;
-        bad.epsilon = epsilons[i];
+    refuses_bent_tensors(&back, "norm backward");
+    for (i = 0; i < 8; i++) {
+        bad = i % 2 ? back : j;
+        bad.epsilon = epsilons[i / 2];
         refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon");
+        bad = i % 2 ? back : j;
+        bad.rule = (trf_norm_rule)(i < 4 ? TRF_NORM_RULE_COUNT : -1);
+        refused(&bad, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
     }
 }
 
@@ -768,6 +803,7 @@ static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys,
                                     trf_mask mask)
 {
     trf_attention_shape s;
+    TRF__ZERO(s);
     s.query_lengths = queries;
     s.key_lengths = keys;
     s.count = COUNT;
@@ -777,70 +813,104 @@ static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys,
 }
 static int64_t rows_of(const int32_t *lengths) { return lengths[0] + lengths[1] + lengths[2]; }
 
+static int32_t key_heads(const trf_attention_shape *s)
+{
+    return s->kv_heads ? s->kv_heads : s->n_heads;
+}
+
+/* The number of score_bias for head h of sequence n. */
+static double number_of(const trf_attention_shape *s, int32_t n, int32_t h, int64_t i, int64_t j)
+{
+    const trf_tensor *t = s->score_bias;
+    int64_t at = 0, all = 0, keys, blocks;
+    int32_t k;
+    if (!t) return 0;
+    if (t->rank > 1) {
+        keys = t->shape[t->rank - 1];
+        return (double)t->data[(t->rank == 3 ? h * t->shape[1] * keys : 0) + i * keys + j];
+    }
+    for (k = 0; k < s->count; k++) {
+        if (k == n) at = all;
+        all += (int64_t)s->query_lengths[k] * s->key_lengths[k];
+    }
+    blocks = t->shape[0] == all ? 1 : s->n_heads;
+    at *= blocks;
+    if (blocks > 1) at += (int64_t)h * s->query_lengths[n] * s->key_lengths[n];
+    return (double)t->data[at + i * s->key_lengths[n] + j];
+}
+
 /* out (queries, d) of q, k, v with row strides ldq and ldk; the weights of all heads, one after
    another, go to p, unless it is NULL */
 static void plain_sequences(double *out, double *p, const double *q, const double *k,
                             const double *v, int64_t ldq, int64_t ldk, int64_t d,
                             const trf_attention_shape *s)
 {
-    int64_t query = 0, key = 0, i, c, width = d / s->n_heads;
+    int64_t query = 0, key = 0, i, j, c, width = d / s->n_heads;
+    double scale = s->scale > 0 ? s->scale : 1 / sqrt((double)width);
     int32_t n, h;
     for (n = 0; n < s->count; query += s->query_lengths[n], key += s->key_lengths[n], n++)
-        for (h = 0; h < s->n_heads; h++) {
-            int mark = plain_used;
-            plain_head a;
-            double *qh, *kh, *vh;
-            TRF__ZERO(a);
-            a.n = s->query_lengths[n];
-            a.m = s->key_lengths[n];
-            a.d = width;
-            a.scale = 1 / sqrt((double)width);
-            a.causal = s->mask == TRF_CAUSAL;
-            a.q = qh = plain_zeros(a.n * width);
-            a.k = kh = plain_zeros(a.m * width);
-            a.v = vh = plain_zeros(a.m * width);
-            a.p = plain_zeros(a.n * a.m); a.out = plain_zeros(a.n * width);
-            for (c = 0; c < width; c++) {
-                for (i = 0; i < a.n; i++) qh[i * width + c] = q[(query + i) * ldq + h * width + c];
-                for (i = 0; i < a.m; i++) kh[i * width + c] = k[(key + i) * ldk + h * width + c];
-                for (i = 0; i < a.m; i++) vh[i * width + c] = v[(key + i) * ldk + h * width + c];
+        for (h = 0; h < s->n_heads; h++)
+            for (i = 0; i < s->query_lengths[n]; i++) {
+                int64_t m = s->key_lengths[n], first = h * key_heads(s) / s->n_heads * width;
+                double *w = plain_zeros(m), top = -HUGE_VAL, sum = 0;
+                for (j = 0; j < m; j++) {
+                    for (c = 0; c < width; c++)
+                        w[j] += q[(query + i) * ldq + h * width + c] *
+                                k[(key + j) * ldk + first + c];
+                    w[j] = w[j] * scale + number_of(s, n, h, i, j);
+                    if (s->mask == TRF_CAUSAL && j > i) w[j] = -HUGE_VAL;
+                    if (w[j] > top) top = w[j];
+                }
+                for (j = 0; j < m; j++) sum += w[j] = top > -HUGE_VAL ? exp(w[j] - top) : 0;
+                for (j = 0; j < m; j++) w[j] = sum > 0 ? w[j] / sum : 0;
+                for (j = 0; p && j < m; j++) *p++ = w[j];
+                for (c = 0; c < width; c++) {
+                    double *to = out + (query + i) * d + h * width + c;
+                    for (*to = 0, j = 0; j < m; j++) *to += w[j] * v[(key + j) * ldk + first + c];
+                }
+                plain_release(plain_used - 1);
             }
-            plain_attention(&a);
-            for (i = 0; p && i < a.n * a.m; i++) *p++ = a.p[i];
-            for (i = 0; i < a.n; i++)
-                for (c = 0; c < width; c++)
-                    out[(query + i) * d + h * width + c] = a.out[i * width + c];
-            plain_release(mark);
-        }
+}
+
+static int64_t weights_of(const trf_attention_shape *s)
+{
+    int64_t n = 0;
+    int i;
+    for (i = 0; i < s->count; i++)
+        n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
+    return n;
 }
 
 static job attention_job(const trf_attention_shape *s, int64_t d)
 {
-    job j = job_of(call_attention, 1u << 4, 1u << 1);
+    job j = job_of(call_attention, 3u << 4, 1u << 1);
     int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    int64_t wide = d / s->n_heads * key_heads(s);
     j.shape = s;
     give(&j, "out", empty_tensor(queries, d));
     give(&j, "q", random_tensor(queries, d));
-    give(&j, "k", random_tensor(keys, d));
-    give(&j, "v", random_tensor(keys, d));
-    give(&j, "saved", empty_tensor(trf_attention_saved(queries, s->n_heads), 0));
+    give(&j, "k", random_tensor(keys, wide));
+    give(&j, "v", random_tensor(keys, wide));
+    give(&j, "saved", empty_tensor(trf_attention_saved(s, NULL), 0));
+    give(&j, "probabilities", NULL);
     return j;
 }
 
 static job attention_backward_job(const job *j)
 {
-    job back = job_of(call_attention_backward, 0, 1u << 5);
+    job back = job_of(call_attention_backward, 1u << 9, 1u << 5);
     int64_t queries = j->arg[1]->shape[0], keys = j->arg[2]->shape[0], d = j->arg[1]->shape[1];
     back.shape = j->shape;
     give(&back, "dq", empty_tensor(queries, d));
-    give(&back, "dk", empty_tensor(keys, d));
-    give(&back, "dv", empty_tensor(keys, d));
+    give(&back, "dk", empty_tensor(keys, j->arg[2]->shape[1]));
+    give(&back, "dv", empty_tensor(keys, j->arg[2]->shape[1]));
     give(&back, "dout", random_tensor(queries, d));
     give(&back, "out", j->arg[0]);
     give(&back, "q", j->arg[1]);
     give(&back, "k", j->arg[2]);
     give(&back, "v", j->arg[3]);
     give(&back, "saved", j->arg[4]);
+    give(&back, "dscore_bias", NULL);
     return back;
 }
 
@@ -965,44 +1035,433 @@ static void test_attention_errors(void **state)
     survives_no_memory(&wide_back, 2);
 }
 
+/* Fewer key heads, a scale, and numbers that are added to scores, of each shape; some hide a key,
+   and the last query of each sequence is hidden from all of them. */
+
+enum { NO_NUMBERS, SHARED, PER_HEAD, PER_SEQUENCE, OF_BOTH, NUMBER_KINDS };
+
+static trf_tensor *numbers_of(const trf_attention_shape *s, int kind, int hiding)
+{
+    int64_t n = weights_of(s) / s->n_heads, i, q = 0, k = 0;
+    trf_tensor *t;
+    for (i = 0; i < s->count; i++) {
+        if (s->query_lengths[i] > q) q = s->query_lengths[i];
+        if (s->key_lengths[i] > k) k = s->key_lengths[i];
+    }
+    if (kind == NO_NUMBERS) return NULL;
+    if (kind == SHARED) t = random_tensor(q + 1, k + 2);    /* larger than it must be */
+    else if (kind == PER_HEAD) {
+        t = random_tensor(s->n_heads * q * k, 0);
+        *t = trf_tensor_of(t->data, 3, s->n_heads, q, k);
+    } else t = random_tensor(kind == OF_BOTH ? weights_of(s) : n, 0);
+    n = trf_tensor_count(t);
+    for (i = 0; hiding && i < n; i++)
+        if (i % 5 == 2 || (kind == PER_SEQUENCE && i >= n - k) ||
+            (kind == PER_HEAD && i % (q * k) >= (q - 1) * k))
+            t->data[i] = -(trf_real)HUGE_VAL;
+    return t;
+}
+
+static trf_tensor *like(const trf_tensor *t)
+{
+    trf_tensor *x = random_tensor(trf_tensor_count(t), 0);
+    trf_real *data = x->data;
+    *x = *t;
+    x->data = data;
+    return x;
+}
+
+static void test_attention_of_every_kind(void **state)
+{
+    static const int32_t heads[] = {4, 6, 3}, kv_heads[] = {2, 1, 0};
+    int kind, k, mask, i;
+    (void)state;
+    for (kind = 0; kind < NUMBER_KINDS; kind++)
+        for (k = 0; k < 3; k++)
+            for (mask = 0; mask < 3; mask++) {      /* full, causal, cross */
+                trf_attention_shape s = shape_of(self_lengths, mask == 2 ? cross_lengths
+                                                 : self_lengths, heads[k],
+                                                 mask == 1 ? TRF_CAUSAL : TRF_FULL);
+                int64_t d = 3 * heads[k], n = rows_of(self_lengths) * d;
+                double *want = plain_zeros(n), *p;
+                trf_tensor *dnumbers = NULL;
+                trf_real *before = NULL, *dq;
+                job j, back;
+                chain c;
+                s.kv_heads = kv_heads[k];
+                s.scale = k == 1 ? 0.3 : 0;
+                s.score_bias = numbers_of(&s, kind, mask < 2);
+                j = attention_job(&s, d);
+                j.arg[5] = empty_tensor(weights_of(&s), 0);
+                p = plain_zeros(weights_of(&s));
+                runs(&j);
+                plain_sequences(want, p, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                                doubles_of(j.arg[3]), d, j.arg[2]->shape[1], d, &s);
+                assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
+                assert_all_near("probabilities", j.arg[5]->data, p, weights_of(&s), FORMULA);
+                back = attention_backward_job(&j);
+                runs(&back);
+                c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+                for (i = 0; i < 3; i++)
+                    check_gradient(j.name[1 + i], &c, j.arg[1 + i], back.arg[i], NULL);
+                if (!s.score_bias) continue;
+                dq = plain_copy(back.arg[0]->data, n);
+                dnumbers = like(s.score_bias);
+                before = plain_copy(dnumbers->data, trf_tensor_count(dnumbers));
+                back.arg[9] = dnumbers;
+                runs(&j);
+                runs(&back);
+                assert_memory_equal(dq, back.arg[0]->data, (size_t)n * sizeof *dq);
+                /* the const of score_bias goes: its numbers are nudged, and put back */
+                check_gradient("score_bias", &c, (trf_tensor *)(uintptr_t)s.score_bias, dnumbers,
+                               before);
+            }
+}
+
+/* A query that sees no key has zeros for results, weights and gradients, and other queries are as
+   without it. The least float hides nothing if all keys have it. Long rows, too: tiles. */
+static void test_hidden_keys(void **state)
+{
+    static const int32_t lengths[COUNT] = {40, 1, 33};
+    int round, i;
+    (void)state;
+    for (round = 0; round < 2; round++) {
+        trf_attention_shape s = shape_of(lengths, lengths, 2, round ? TRF_CAUSAL : TRF_FULL);
+        int64_t n = rows_of(lengths) * 6;
+        trf_tensor *numbers = random_tensor(40, 40);
+        double *want = plain_zeros(n);
+        job j, back;
+        s.score_bias = numbers;
+        for (i = 0; i < 40; i++) {
+            numbers->data[7 * 40 + i] = numbers->data[i] = -(trf_real)HUGE_VAL;
+            numbers->data[9 * 40 + i] = -(trf_real)FLT_MAX;
+        }
+        j = attention_job(&s, 6);
+        j.arg[5] = empty_tensor(weights_of(&s), 0);
+        runs(&j);
+        for (i = 0; i < 40; i++) numbers->data[9 * 40 + i] = 0;
+        for (i = 0; i < 6; i++) j.arg[1]->data[9 * 6 + i] = j.arg[1]->data[50 * 6 + i] = 0;
+        plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                        doubles_of(j.arg[3]), 6, 6, 6, &s);
+        assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
+        for (i = 0; i < 6; i++)
+            assert_true(j.arg[0]->data[i] == 0 && j.arg[0]->data[7 * 6 + i] == 0 &&
+                        j.arg[0]->data[40 * 6 + i] == 0 && j.arg[0]->data[41 * 6 + i] == 0);
+        for (i = 0; i < 40; i++) assert_true(j.arg[5]->data[i] == 0);
+        back = attention_backward_job(&j);
+        back.arg[9] = like(numbers);
+        runs(&j);
+        runs(&back);
+        for (i = 0; i < 6; i++)
+            assert_true(back.arg[0]->data[i] == 0 && back.arg[0]->data[7 * 6 + i] == 0);
+        for (i = 0; i < n; i++)
+            assert_true(back.arg[0]->data[i] - back.arg[0]->data[i] == 0 &&
+                        back.arg[1]->data[i] - back.arg[1]->data[i] == 0 &&
+                        back.arg[2]->data[i] - back.arg[2]->data[i] == 0);
+    }
+}
+
+/* Values that are rows of the unit matrix: the result shows the weights after dropout. */
+static void test_attention_dropout(void **state)
+{
+    enum { N = 64, HEADS = 2, D = HEADS * N };
+    static const int32_t lengths[COUNT] = {N, 0, N};
+    static const trf_dropout drops[] = {{0.25, 5, 3, 2}, {0.25, 5, 3, 4}};
+    trf_attention_shape s = shape_of(lengths, lengths, HEADS, TRF_FULL);
+    trf_real *first = NULL;
+    int k, i, h;
+    (void)state;
+    for (k = 0; k < 2; k++) {
+        job j = attention_job(&s, D);
+        int kept = 0, differ = 0;
+        s.dropout = &drops[k];
+        j.arg[5] = empty_tensor(weights_of(&s), 0);
+        for (i = 0; i < 2 * N * D; i++) j.arg[3]->data[i] = i % N == i / D % N;
+        runs(&j);
+        for (i = 0; i < 2 * N * D; i++) {
+            double out = (double)j.arg[0]->data[i], p;
+            h = i % D / N;
+            p = (double)j.arg[5]->data[((i / D / N * HEADS + h) * N + i / D % N) * N + i % N];
+            kept += out != 0;
+            if (out != 0) assert_number_near(out, p / 0.75, FORMULA);
+            if (first) differ += (out != 0) != (first[i] != 0);
+        }
+        assert_number_near(kept, 2 * N * D * 0.75, 4 * sqrt(2 * N * D * 0.1875));
+        if (first) assert_number_near(differ, 2 * N * D * 0.375, 5 * sqrt(2 * N * D * 0.24));
+        first = j.arg[0]->data;
+    }
+    {
+        trf_attention_shape small = shape_of(self_lengths, self_lengths, 2, TRF_CAUSAL);
+        job j, back;
+        chain c;
+        small.dropout = &drops[0];
+        small.kv_heads = 1;
+        j = attention_job(&small, 8);
+        back = attention_backward_job(&j);
+        runs(&j);
+        runs(&back);
+        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+        for (i = 0; i < 3; i++) check_gradient(j.name[1 + i], &c, j.arg[1 + i], back.arg[i], NULL);
+    }
+}
+
+static void test_numbers_errors(void **state)
+{
+    static const double bad[] = {NAN, HUGE_VAL};
+    trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL), plain = s;
+    trf_tensor numbers = *numbers_of(&s, OF_BOTH, 0), wide = *numbers_of(&s, SHARED, 0);
+    trf_tensor head = *numbers_of(&s, PER_HEAD, 0);
+    trf_dropout drop = {1, 1, 1, 1};
+    job j, back;
+    int i;
+    (void)state;
+    s.score_bias = &numbers;
+    j = attention_job(&s, 6);
+    runs(&j);
+    back = attention_backward_job(&j);
+    back.arg[9] = like(&numbers);
+    refuses_bent_tensors(&back, "attention backward with numbers");
+    survives_no_memory(&back, 2);
+    numbers.shape[0]++; refused(&j, TRF_E_SHAPE, "score_bias", -1, "one more"); numbers.shape[0]--;
+    numbers.shape[0]--; refused(&j, TRF_E_SHAPE, "score_bias", -1, "one less"); numbers.shape[0]++;
+    for (i = 0; i < 2; i++) {
+        trf_real kept = numbers.data[11];
+        numbers.data[11] = (trf_real)bad[i];
+        refused(&j, TRF_E_INVALID_ARG, "score_bias", 11, "a number that is none");
+        refused(&back, TRF_E_INVALID_ARG, "score_bias", 11, "a number that is none, backward");
+        numbers.data[11] = kept;
+        kept = wide.data[3];
+        s.score_bias = &wide;
+        wide.data[3] = (trf_real)bad[i];
+        refused(&j, TRF_E_INVALID_ARG, "score_bias", 3, "a number that is none, for all");
+        wide.data[3] = kept;
+        kept = wide.data[5];            /* the longest sequences do not reach it */
+        wide.data[wide.shape[1] - 1] = (trf_real)bad[i];
+        runs(&j);
+        wide.data[wide.shape[1] - 1] = kept;
+        s.score_bias = &numbers;
+    }
+    s.score_bias = &wide;
+    wide.shape[0] = 3; refused(&j, TRF_E_SHAPE, "score_bias", -1, "too few queries");
+    wide.shape[0] = (int64_t)1 << 40; wide.shape[1] = (int64_t)1 << 40;
+    refused(&j, TRF_E_SHAPE, "score_bias", -1, "more than there can be");
+    wide.shape[0] = wide.shape[1] = 5; wide.data = NULL;
+    refused(&j, TRF_E_INVALID_ARG, "score_bias", -1, "no numbers");
+    s.score_bias = &head;
+    for (i = 0; i < 3; i++) {
+        head.shape[i]--;
+        refused(&j, TRF_E_SHAPE, "score_bias", -1, "heads, queries or keys");
+        head.shape[i]++;
+    }
+    head.rank = 0; refused(&j, TRF_E_SHAPE, "score_bias", -1, "no rank");
+    head.rank = 4; refused(&j, TRF_E_SHAPE, "score_bias", -1, "rank 4");
+    back.shape = &plain;
+    refused(&back, TRF_E_INVALID_ARG, "dscore_bias", -1, "a gradient of nothing");
+    j.shape = &plain;
+    for (i = 0; i < 4; i++) {
+        static const int32_t kv[] = {-1, 3, 4, -2};
+        plain.kv_heads = kv[i];
+        refused(&j, TRF_E_INVALID_ARG, "kv_heads", -1, "kv_heads that do not divide n_heads");
+    }
+    plain.kv_heads = 1;
+    refused(&j, TRF_E_SHAPE, "k", -1, "keys of more heads");
+    plain.kv_heads = 0;
+    for (i = 0; i < 3; i++) {
+        static const double scales[] = {-1, 2e6, NAN};
+        plain.scale = scales[i];
+        refused(&j, TRF_E_INVALID_ARG, "scale", -1, "scale");
+    }
+    plain.scale = 0;
+    plain.dropout = &drop;
+    refused(&j, TRF_E_INVALID_ARG, "p", -1, "p");
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Rotary positions */
+
+static trf_config rotary_config(int32_t width, trf_rotary_pairs pairs, int llama)
+{
+    trf_config c = trf_config_tiny();
+    c.rotary_base = 300;
+    c.rotary_width = width;
+    c.rotary_pairs = pairs;
+    c.rotary_scale = llama ? 4 : 1.5;
+    c.rotary_trained = llama ? 64 : 0;
+    return c;
+}
+
+/* x (rows, heads * width) of one head turned by its position in place: the formulas of trf_config. */
+static void plain_turn(double *head, int64_t d, int64_t position, const trf_config *c, int back)
+{
+    int64_t w = c->rotary_width ? c->rotary_width : d, i;
+    for (i = 0; i < w / 2; i++) {
+        int64_t a = c->rotary_pairs == TRF_ROTARY_HALVES ? i : 2 * i,
+            b = c->rotary_pairs == TRF_ROTARY_HALVES ? i + w / 2 : 2 * i + 1;
+        double slow = pow(c->rotary_base, -2.0 * (double)i / (double)w), x = head[a], y = head[b];
+        double turns = c->rotary_trained * slow / (2 * acos(-1.0)), share = 1, angle;
+        if (c->rotary_trained) share = turns >= 4 ? 0 : turns <= 1 ? 1 : (4 - turns) / 3;
+        angle = (double)position * slow * (share / c->rotary_scale + 1 - share) * (back ? -1 : 1);
+        head[a] = x * cos(angle) - y * sin(angle);
+        head[b] = y * cos(angle) + x * sin(angle);
+    }
+}
+
+static void plain_turn_all(double *x, const int32_t *lengths, const int32_t *keys, int32_t heads,
+                           int64_t d, const trf_config *c, int back)
+{
+    int64_t row = 0, i;
+    int32_t n, h;
+    for (n = 0; n < COUNT; n++)
+        for (i = 0; i < lengths[n]; i++, row++)
+            for (h = 0; h < heads; h++)
+                plain_turn(x + (row * heads + h) * d, d, keys[n] - lengths[n] + i, c, back);
+}
+
+static job rotary_job(const trf_attention_shape *s, int64_t d, int back)
+{
+    job j = job_of(call_rotary, 3, 1);
+    j.shape = s;
+    j.back = back;
+    give(&j, "q", random_tensor(rows_of(s->query_lengths), s->n_heads * d));
+    give(&j, "k", random_tensor(rows_of(s->key_lengths), key_heads(s) * d));
+    return j;
+}
+
+static void test_rotary(void **state)
+{
+    static const int32_t cached[COUNT] = {5, 1, 23}, last[COUNT] = {1, 0, 4};
+    int kind, back, cache;
+    (void)state;
+    for (kind = 0; kind < 8; kind++)
+        for (back = 0; back < 2; back++)
+            for (cache = 0; cache < 2; cache++) {
+                trf_config c = rotary_config(kind & 2 ? 4 : 0, (trf_rotary_pairs)(kind & 1),
+                                             kind & 4);
+                const int32_t *queries = cache ? last : self_lengths,
+                              *keys = cache ? cached : self_lengths;
+                trf_attention_shape s = shape_of(queries, keys, 4, TRF_FULL);
+                int64_t d = kind & 2 ? 6 : 36, i;
+                double *q, *k;
+                trf_real *alone;
+                job j;
+                s.kv_heads = 2;
+                s.rotary = &c;
+                j = rotary_job(&s, d, back);
+                q = doubles_of(j.arg[0]); k = doubles_of(j.arg[1]);
+                alone = plain_copy(j.arg[0]->data, trf_tensor_count(j.arg[0]));
+                plain_turn_all(q, queries, keys, 4, d, &c, back);
+                plain_turn_all(k, keys, keys, 2, d, &c, back);
+                runs(&j);
+                assert_all_near("q", j.arg[0]->data, q, trf_tensor_count(j.arg[0]), FORMULA);
+                assert_all_near("k", j.arg[1]->data, k, trf_tensor_count(j.arg[1]), FORMULA);
+                for (i = 0; i < 2; i++) {       /* back again; and each alone */
+                    job other = j;
+                    other.back = !back;
+                    other.arg[i] = NULL;
+                    runs(&other);
+                }
+                for (i = 0; i < trf_tensor_count(j.arg[0]); i++)
+                    assert_number_near(j.arg[0]->data[i], alone[i], 4 * FORMULA);
+            }
+}
+
+static void test_rotary_errors(void **state)
+{
+    static const int32_t fewer[COUNT] = {3, 0, 4};
+    static const double bases[] = {0.5, NAN, 2e12};
+    trf_config c = rotary_config(4, TRF_ROTARY_HALVES, 0), bad;
+    trf_attention_shape s = shape_of(self_lengths, self_lengths, 4, TRF_FULL), t;
+    job j, k;
+    int i;
+    (void)state;
+    s.kv_heads = 2;
+    s.rotary = &c;
+    j = rotary_job(&s, 6, 0);
+    survives_no_memory(&j, 2);
+    k = j; k.shape = NULL; refused(&k, TRF_E_INVALID_ARG, "shape", -1, "no shape");
+    t = s; t.n_heads = 5; t.kv_heads = 0; k.shape = &t;
+    refused(&k, TRF_E_INVALID_ARG, "n_heads", -1, "heads that do not divide the width");
+    for (i = 0; i < 2; i++) {
+        trf_tensor bent = *j.arg[i];
+        k = j;
+        k.arg[i] = &bent;
+        bent.data = NULL; refused(&k, TRF_E_INVALID_ARG, k.name[i], -1, "no data");
+        bent = *j.arg[i]; bent.shape[0]++; refused(&k, TRF_E_SHAPE, k.name[i], -1, "a row more");
+        bent = *j.arg[i]; bent.rank = 1; refused(&k, TRF_E_SHAPE, k.name[i], -1, "rank 1");
+    }
+    k = j;
+    k.arg[0] = k.arg[1] = NULL;
+    refused(&k, TRF_E_INVALID_ARG, "q", -1, "nothing to turn");
+    k = j; k.back = 2; refused(&k, TRF_E_INVALID_ARG, "back", -1, "back");
+    t = s; k = j; k.shape = &t;
+    t.rotary = NULL;
+    refused(&k, TRF_E_INVALID_ARG, "rotary", -1, "no rotary");
+    t = s; t.key_lengths = fewer; k.arg[1] = random_tensor(7, 12);
+    refused(&k, TRF_E_INVALID_ARG, "lengths", 1, "more queries than keys");
+    k.arg[0] = NULL;
+    runs(&k);
+    k = j; t = s; t.rotary = &bad; k.shape = &t;
+    for (i = 0; i < 3; i++) {
+        bad = c; bad.rotary_base = bases[i];
+        refused(&k, TRF_E_INVALID_ARG, "rotary_base", -1, "base");
+    }
+    bad = c; bad.rotary_width = 7; refused(&k, TRF_E_INVALID_ARG, "rotary_width", -1, "wide");
+    bad = c; bad.rotary_width = 3; refused(&k, TRF_E_INVALID_ARG, "rotary_width", -1, "odd");
+    bad = c; bad.rotary_scale = 0; refused(&k, TRF_E_INVALID_ARG, "rotary_scale", -1, "scale");
+    bad = c; bad.rotary_pairs = TRF_ROTARY_PAIRS_COUNT;
+    refused(&k, TRF_E_INVALID_ARG, "rotary_pairs", -1, "pairs");
+    bad = c; bad.rotary_trained = 9; bad.rotary_low = bad.rotary_high;
+    refused(&k, TRF_E_INVALID_ARG, "rotary_high", -1, "low and high");
+    memset(&bad, 0x5A, sizeof bad);     /* other fields are not read */
+    bad.rotary_base = 10; bad.rotary_width = 0; bad.rotary_scale = 1; bad.rotary_trained = 0;
+    bad.rotary_low = 1; bad.rotary_high = 4; bad.rotary_pairs = TRF_ROTARY_HALVES;
+    runs(&k);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Multi-head attention */
 
+/* d_head is d / n_heads. */
 static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
 {
-    job j = job_of(call_heads, 1u << 2 | 1u << 7 | 1u << 8, 1u << 1);
-    int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    /* in_weight decides d_head */
+    job j = job_of(call_heads, 1u << 2 | 1u << 4 | 7u << 6, 1u << 1 | 1u << 3);
+    int64_t wide = d + 2 * (d / s->n_heads * key_heads(s)), queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
     j.shape = s;
     give(&j, "y", empty_tensor(queries, d));
     give(&j, "x", random_tensor(queries, d));
     give(&j, "memory", cross ? random_tensor(keys, d) : NULL);
-    give(&j, "in_weight", random_tensor(3 * d, d));
-    give(&j, "in_bias", random_tensor(3 * d, 0));
+    give(&j, "in_weight", random_tensor(wide, d));
+    give(&j, "in_bias", random_tensor(wide, 0));
     give(&j, "out_weight", random_tensor(d, d));
     give(&j, "out_bias", random_tensor(d, 0));
-    give(&j, "saved",
-         empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
+    give(&j, "saved", NULL);
     give(&j, "probabilities", NULL);
+    {
+        trf_attention_params p = attention_params(j.arg + 3);
+        j.arg[7] = empty_tensor(trf_attention_saved(s, &p), 0);
+    }
     return j;
 }
 
 /* dx, dmemory, four gradients, dy, then what forward had. before: of the four gradients. */
 static job heads_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
 {
-    job back = job_of(call_heads_backward, 0, 1u << 7);
+    job back = job_of(call_heads_backward, 0, 1u << 7 | 1u << 9);
     int64_t d = j->arg[1]->shape[1];
     int i;
     back.shape = j->shape;
     give(&back, "dx", empty_tensor(j->arg[1]->shape[0], d));
     give(&back, "dmemory", j->arg[2] ? empty_tensor(j->arg[2]->shape[0], d) : NULL);
     for (i = 0; i < 4; i++) {
-        sum g = sum_like(j->arg[3 + i]);
+        sum g = sum_like(j->arg[3 + (j->arg[3 + i] ? i : 0)]);
         if (before) before[i] = g.before;
-        give(&back, j->name[3 + i], g.t);
+        give(&back, j->name[3 + i], j->arg[3 + i] ? g.t : NULL);
     }
     give(&back, "dy", dy ? dy : random_tensor(j->arg[1]->shape[0], d));
     for (i = 1; i < 8; i++) give(&back, j->name[i], j->arg[i]);
-    back.optional = 1u << 8;
+    give(&back, "dscore_bias", NULL);
+    back.optional = 1u << 3 | 1u << 5 | 1u << 8 | 1u << 10 | 1u << 12 | 1u << 14;
     return back;
 }
 
@@ -1059,8 +1518,9 @@ static void test_multi_head_attention_errors(void **state)
     {
         trf_attention_params p = attention_params(j.arg + 3);
         assert_int_equal(trf_multi_head_attention_backward(shared, back.arg[0], back.arg[1], NULL,
-                                                           back.arg[6], back.arg[7], back.arg[8],
-                                                           &p, &s, back.arg[13], NULL),
+                                                           NULL, back.arg[6], back.arg[7],
+                                                           back.arg[8], &p, &s, back.arg[13],
+                                                           NULL),
                          TRF_E_INVALID_ARG);
     }
     /* no memory means x: then keys and queries must be equal in number */
@@ -1072,6 +1532,89 @@ static void test_multi_head_attention_errors(void **state)
     back = heads_backward_job(&j, NULL, NULL);
     survives_no_memory(&j, 2);
     survives_no_memory(&back, 3);
+}
+
+/* Fewer key heads, rotary positions, numbers and dropout, without biases: what the chain of blocks
+   computes, and the gradients of it all. */
+static void test_multi_head_attention_of_every_kind(void **state)
+{
+    enum { D = 8, HEADS = 4, KV = 2, WIDE = 12 };   /* d_head 2, or 6, which is more than D / HEADS */
+    static const trf_dropout drop = {0.3, 5, 3, 2};
+    int kind, i;
+    (void)state;
+    for (kind = 0; kind < 6; kind++) {
+        trf_config c = rotary_config(0, (trf_rotary_pairs)(kind % 2), 0);
+        int64_t d_head = kind > 3 ? 6 : D / HEADS, q_width = HEADS * d_head, k_width = KV * d_head;
+        int cross = kind == 3, biased = kind > 1;
+        trf_attention_shape s = shape_of(self_lengths, cross ? cross_lengths : self_lengths, HEADS,
+                                         kind % 2 && !cross ? TRF_CAUSAL : TRF_FULL);
+        int64_t rows = rows_of(s.query_lengths), keys = rows_of(s.key_lengths);
+        trf_real *before[4], *bias_before;
+        trf_tensor *q, *k, *v, *mixed, *y, *none = random_tensor(1, 0);
+        trf_tensor w[3], b[3];
+        const trf_tensor *from;
+        job j, back;
+        chain chained;
+        none->data = NULL; none->rank = 0;
+        s.kv_heads = KV;
+        s.rotary = cross ? NULL : &c;
+        s.dropout = kind == 2 ? &drop : NULL;
+        s.score_bias = numbers_of(&s, 1 + kind % 4, 0);
+        j = heads_job(&s, D, cross);
+        j.arg[3] = random_tensor(q_width + 2 * k_width, D);
+        j.arg[4] = biased ? random_tensor(q_width + 2 * k_width, 0) : none;
+        j.arg[5] = random_tensor(D, q_width);
+        if (!biased) j.arg[6] = none;
+        {
+            trf_attention_params p = attention_params(j.arg + 3);
+            j.arg[7] = empty_tensor(trf_attention_saved(&s, &p), 0);
+        }
+        runs(&j);
+        from = cross ? j.arg[2] : j.arg[1];
+        for (i = 0; i < 3; i++) {
+            int64_t at = i == 0 ? 0 : q_width + (i - 1) * k_width, n = i == 0 ? q_width : k_width;
+            w[i] = trf_tensor_of(j.arg[3]->data + at * D, 2, n, D, 1);
+            if (biased) b[i] = trf_tensor_of(j.arg[4]->data + at, 1, n, 1, 1);
+        }
+        q = empty_tensor(rows, q_width); k = empty_tensor(keys, k_width);
+        v = empty_tensor(keys, k_width); mixed = empty_tensor(rows, q_width);
+        y = empty_tensor(rows, D);
+        assert_int_equal(trf_linear(shared, q, j.arg[1], &w[0], biased ? &b[0] : NULL, NULL), 0);
+        assert_int_equal(trf_linear(shared, k, from, &w[1], biased ? &b[1] : NULL, NULL), 0);
+        assert_int_equal(trf_linear(shared, v, from, &w[2], biased ? &b[2] : NULL, NULL), 0);
+        if (s.rotary) assert_int_equal(trf_rotary(shared, q, k, &s, 0, NULL), TRF_OK);
+        assert_int_equal(trf_attention(shared, mixed, q, k, v, &s, NULL, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_linear(shared, y, mixed, j.arg[5], biased ? j.arg[6] : NULL, NULL), 0);
+        assert_all_near("y", j.arg[0]->data, doubles_of(y), rows * D, FORMULA);
+        if (!biased) j.arg[4] = j.arg[6] = NULL;    /* the test's way to write an empty struct */
+        back = heads_backward_job(&j, NULL, before);
+        back.arg[14] = like(s.score_bias);
+        bias_before = plain_copy(back.arg[14]->data, trf_tensor_count(back.arg[14]));
+        runs(&j);
+        runs(&back);
+        chained.jobs[0] = &j; chained.n = 1; chained.dy = back.arg[6];
+        check_gradient("x", &chained, j.arg[1], back.arg[0], NULL);
+        if (cross) check_gradient("memory", &chained, j.arg[2], back.arg[1], NULL);
+        for (i = 0; i < 4; i += biased ? 1 : 2)
+            check_gradient(j.name[3 + i], &chained, j.arg[3 + i], back.arg[2 + i], before[i]);
+        check_gradient("score_bias", &chained, (trf_tensor *)(uintptr_t)s.score_bias,
+                       back.arg[14], bias_before);
+        if (cross) {
+            s.rotary = &c;
+            refused(&j, TRF_E_INVALID_ARG, "rotary", -1, "rotary with a memory");
+        } else {
+            static const int32_t turned[COUNT] = {4, 1, 3};     /* as many rows in all */
+            trf_attention_shape other = s;
+            other.mask = TRF_FULL;
+            other.score_bias = NULL;
+            other.key_lengths = turned;
+            j.shape = &other;
+            refused(&j, TRF_E_INVALID_ARG, "lengths", 0, "rotary with other keys");
+            other = s;
+            other.kv_heads = 3;
+            refused(&j, TRF_E_INVALID_ARG, "kv_heads", -1, "kv_heads that do not divide");
+        }
+    }
 }
 
 /* The same bits without `saved`, also where a larger call has left room in the context. */
@@ -1107,20 +1650,11 @@ static void test_multi_head_attention_without_saved(void **state)
 /* -----------------------------------------------------------------------------------------------
    Probabilities */
 
-static int64_t weights_of(const trf_attention_shape *s)
-{
-    int64_t n = 0;
-    int i;
-    for (i = 0; i < s->count; i++)
-        n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
-    return n;
-}
-
 static job probabilities_job(const trf_attention_shape *s, int64_t d)
 {
-    job j = job_of(call_probabilities, 0, 1u << 1);
+    job j = job_of(call_probabilities, 1, 1u << 1);      /* without them v would be needed */
     j.shape = s;
-    give(&j, "out", empty_tensor(weights_of(s), 0));
+    give(&j, "probabilities", empty_tensor(weights_of(s), 0));
     give(&j, "q", random_tensor(rows_of(s->query_lengths), d));
     give(&j, "k", random_tensor(rows_of(s->key_lengths), d));
     return j;
@@ -1189,11 +1723,11 @@ static void test_probabilities_errors(void **state)
     runs(&j);
     for (k = 0; k < 3; k++) {
         maps.shape[k]++;
-        refused(&j, TRF_E_SHAPE, "out", -1, "another extent");
+        refused(&j, TRF_E_SHAPE, "probabilities", -1, "another extent");
         maps.shape[k]--;
     }
     maps.shape[0] = self_lengths[0]; maps.shape[1] = 2;
-    refused(&j, TRF_E_SHAPE, "out", -1, "heads in the second extent");
+    refused(&j, TRF_E_SHAPE, "probabilities", -1, "heads in the second extent");
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1201,7 +1735,7 @@ static void test_probabilities_errors(void **state)
 
 static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation activation)
 {
-    job j = job_of(call_feed_forward, 1u << 6, 1u << 1 | 1u << 2);
+    job j = job_of(call_feed_forward, 1u << 3 | 3u << 5, 1u << 1 | 1u << 2);
     j.activation = activation;
     give(&j, "y", empty_tensor(rows, d));
     give(&j, "x", random_tensor(rows, d));
@@ -1209,20 +1743,20 @@ static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation a
     give(&j, "b1", random_tensor(f, 0));
     give(&j, "w2", random_tensor(d, f));
     give(&j, "b2", random_tensor(d, 0));
-    give(&j, "saved", empty_tensor(trf_feed_forward_saved(rows, f), 0));
+    give(&j, "saved", empty_tensor(2 * rows * f, 0));
     return j;
 }
 
 static job feed_forward_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
 {
-    job back = job_of(call_feed_forward_backward, 0, 1u << 1 | 1u << 6 | 1u << 7);
+    job back = job_of(call_feed_forward_backward, 5u << 2 | 5u << 8, 1u << 1 | 1u << 6 | 1u << 7);
     int i;
     back.activation = j->activation;
     give(&back, "dx", empty_tensor(j->arg[1]->shape[0], j->arg[1]->shape[1]));
     for (i = 0; i < 4; i++) {
-        sum g = sum_like(j->arg[2 + i]);
+        sum g = sum_like(j->arg[2 + (j->arg[2 + i] ? i : 0)]);
         if (before) before[i] = g.before;
-        give(&back, j->name[2 + i], g.t);
+        give(&back, j->name[2 + i], j->arg[2 + i] ? g.t : NULL);
     }
     give(&back, "dy", dy ? dy : random_tensor(j->arg[1]->shape[0], j->arg[1]->shape[1]));
     for (i = 1; i < 7; i++) give(&back, j->name[i], j->arg[i]);
@@ -1266,6 +1800,50 @@ static void test_feed_forward(void **state)
         check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
         for (i = 0; i < 4; i++)
             check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
+    }
+}
+
+/* With a gate: w1 has the rows of both matrices. Biases are there or not. */
+static void test_feed_forward_with_a_gate(void **state)
+{
+    enum { ROWS = 4, D = 5, F = 7 };
+    int kind, i, k;
+    (void)state;
+    for (kind = 0; kind < 2 * TRF_ACTIVATION_COUNT; kind++) {
+        int biased = kind % 2;
+        job j = feed_forward_job(ROWS, D, 2 * F, (trf_activation)(kind / 2)), back;
+        double inner[ROWS * 2 * F], want[ROWS * D];
+        trf_real *before[4];
+        chain c;
+        keep_off_the_corner(&j);
+        j.arg[4] = random_tensor(D, F);
+        j.arg[6] = empty_tensor(3 * ROWS * F, 0);
+        if (!biased) {
+            for (i = 0; i < 2 * F; i++) j.arg[3]->data[i] = 0;
+            keep_off_the_corner(&j);
+            j.arg[3] = j.arg[5] = NULL;
+        }
+        {
+            trf_feed_forward_params p = feed_forward_params(j.arg + 2);
+            assert_int_equal(trf_feed_forward_saved(ROWS, &p), 3 * ROWS * F);
+        }
+        plain_linear(inner, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                     biased ? doubles_of(j.arg[3]) : NULL, ROWS, 2 * F, D);
+        for (i = 0; i < ROWS; i++)
+            for (k = 0; k < F; k++)
+                inner[i * F + k] = plain_activation(kind / 2, inner[i * 2 * F + k]) *
+                                   inner[i * 2 * F + F + k];
+        plain_linear(want, inner, doubles_of(j.arg[4]), biased ? doubles_of(j.arg[5]) : NULL, ROWS,
+                     D, F);
+        runs(&j);
+        assert_all_near("y", j.arg[0]->data, want, ROWS * D, FORMULA);
+        back = feed_forward_backward_job(&j, NULL, before);
+        runs(&back);
+        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[5];
+        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+        for (i = 0; i < 4; i += biased ? 1 : 2)
+            check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
+        runs_without_saved(&j, 6);
     }
 }
 
@@ -1666,11 +2244,15 @@ static void test_sizes_beyond_memory(void **state)
     static const int64_t sizes[] = {0, 1, -1, INT32_MAX, (int64_t)1 << 62, INT64_MAX, INT64_MIN};
     size_t scratch = trf__cpu_of(&shared->run)->scratch_each;
     int32_t most = INT32_MAX, none = 0;
-    trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL};
+    trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL, 0, 0, NULL, NULL, NULL};
+    trf_feed_forward_params p;
+    trf_attention_params h;
     trf_tensor empty = *empty_tensor(1, 4), count = empty;
     trf_error err;
     size_t i, k;
     (void)state;
+    TRF__ZERO(p);
+    TRF__ZERO(h);
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
             int64_t a = sizes[i], b = sizes[k];
@@ -1678,28 +2260,34 @@ static void test_sizes_beyond_memory(void **state)
             count.shape[0] = a; count.shape[1] = b;
             assert_true((double)trf_tensor_count(&count) ==
                         (product < 9.22337203e18 ? product : (double)INT64_MAX));
-            assert_true((double)trf_feed_forward_saved(a, b) ==
+            p.w1.shape[0] = p.w2.shape[1] = b;
+            assert_true((double)trf_feed_forward_saved(a, &p) ==
                         (2 * product < 9.22337203e18 ? 2 * product : (double)INT64_MAX));
-            assert_true(trf_layer_norm_saved(a) >= 0 && trf_attention_saved(a, INT32_MAX) >= 0);
-            assert_true(trf_multi_head_attention_saved(a, b, b, 1) >= trf_feed_forward_saved(a, b));
-            assert_true(trf_multi_head_attention_saved(a, b, INT64_MAX, INT32_MAX) >= 0);
+            h.in_weight.shape[0] = a;
+            h.out_weight.shape[1] = b;
+            assert_true(trf_attention_saved(&s, &h) >= 2 * (int64_t)INT32_MAX);
         }
+    assert_int_equal(trf_feed_forward_saved(1, NULL), 0);
+    assert_int_equal(trf_attention_saved(NULL, &h), 0);
     count.rank = TRF_MAX_RANK + 1;
     assert_true(trf_tensor_count(&count) == 0);
     count.rank = -1;
     assert_true(trf_tensor_count(&count) == 0);
     empty.shape[0] = 0;
     empty.shape[1] = INT32_MAX;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, NULL,
+                                   &err),
                      TRF_E_SHAPE);
     s.query_lengths = &none;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, NULL,
+                                   &err),
                      TRF_E_SHAPE);
     assert_string_equal(err.what, "k");
     {
         static const int32_t two[] = {INT32_MAX, 1};
-        trf_attention_shape many = {two, two, 2, 1, TRF_FULL};
-        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, &err),
+        trf_attention_shape many = {two, two, 2, 1, TRF_FULL, 0, 0, NULL, NULL, NULL};
+        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, NULL,
+                                       &err),
                          TRF_E_LIMIT);
         assert_string_equal(err.what, "lengths");
         assert_int_equal(err.where, 1);
@@ -1735,6 +2323,155 @@ static void test_nearly_one(void **state)
         assert_true(alive > 0 && alive < 20);
         runs(&loss);
         assert_true(loss.loss - loss.loss == 0);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   PyTorch's numbers (tools/parity/blocks.py). Ours may be off by the rounding of trf_real. */
+
+enum { G_COUNT = 2, G_N = 3, G_M = 5, G_HEADS = 4, G_KV = 2, G_D = 2 };
+static const int32_t g_queries[G_COUNT] = {G_N, G_N}, g_keys[G_COUNT] = {G_M, G_M};
+
+static trf_tensor *golden_tensor(int seed, int64_t rows, int64_t columns)
+{
+    trf_tensor *t = empty_tensor(rows, columns);
+    int64_t i;
+    for (i = 0; i < trf_tensor_count(t); i++)
+        t->data[i] = (trf_real)((i * (29 + 2 * seed) + seed) % 37 - 18) / 16;
+    return t;
+}
+static trf_tensor *zero_tensor(int64_t rows, int64_t columns)
+{
+    trf_tensor *t = empty_tensor(rows, columns);
+    memset(t->data, 0, (size_t)trf_tensor_count(t) * sizeof(trf_real));
+    return t;
+}
+
+/* Compares tensors with the numbers that follow one another. */
+static void near_golden(const char *what, const double *want, size_t n, int count, ...)
+{
+    va_list list;
+    int64_t at = 0;
+    va_start(list, count);
+    while (count-- > 0) {
+        const trf_tensor *t = va_arg(list, const trf_tensor *);
+        assert_all_near(what, t->data, want + at, trf_tensor_count(t), 3 * FORMULA + 1e-11);
+        at += trf_tensor_count(t);
+    }
+    va_end(list);
+    assert_int_equal(at, (int64_t)n);
+}
+#define NEAR(golden, count, ...) \
+    near_golden(#golden, golden, sizeof golden / sizeof golden[0], count, __VA_ARGS__)
+
+static void test_goldens(void **state)
+{
+    enum { D = G_HEADS * G_D, ROWS = G_COUNT * G_N };
+    static const int ranks[5][4] = {{2, G_N, G_M, 0},
+                                    {3, G_HEADS, G_N, G_M},
+                                    {1, G_COUNT * G_N * G_M, 0, 0},
+                                    {1, G_COUNT * G_HEADS * G_N * G_M, 0, 0},
+                                    {3, G_HEADS, G_N, G_N}};
+    trf_error err;
+    int k;
+    int64_t i;
+    (void)state;
+    for (k = 0; k < 5; k++) {
+        trf_attention_shape s = shape_of(g_queries, k == 4 ? g_queries : g_keys, G_HEADS,
+                                         k == 4 ? TRF_CAUSAL : TRF_FULL);
+        const int *rank = ranks[k];
+        int64_t m = k == 4 ? G_N : G_M, n = 1;
+        trf_tensor *mask, *dmask;
+        trf_tensor *q = golden_tensor(1, ROWS, D), *key = golden_tensor(2, 2 * m, G_KV * G_D),
+                   *v = golden_tensor(3, 2 * m, G_KV * G_D), *out = empty_tensor(ROWS, D),
+                   *dq = empty_tensor(ROWS, D), *dk = empty_tensor(2 * m, G_KV * G_D),
+                   *dv = empty_tensor(2 * m, G_KV * G_D), *saved;
+        for (i = 1; i <= rank[0]; i++) n *= rank[i];
+        mask = golden_tensor(4 + k, n, 0);
+        dmask = zero_tensor(n, 0);
+        for (i = 0; i < n; i++)
+            if (i % 7 == 3 && i % m > 0) mask->data[i] = -(trf_real)HUGE_VAL;
+        *mask = trf_tensor_of(mask->data, rank[0], rank[1], rank[2], rank[3]);
+        *dmask = trf_tensor_of(dmask->data, rank[0], rank[1], rank[2], rank[3]);
+        s.count = G_COUNT;
+        s.kv_heads = G_KV;
+        s.scale = 0.6;
+        s.score_bias = mask;
+        saved = empty_tensor(trf_attention_saved(&s, NULL), 0);
+        assert_int_equal(trf_attention(shared, out, q, key, v, &s, NULL, saved, &err), TRF_OK);
+        assert_int_equal(trf_attention_backward(shared, dq, dk, dv, dmask,
+                                                golden_tensor(9, ROWS, D), out, q, key, v, &s,
+                                                saved, &err), TRF_OK);
+        if (k == 0) NEAR(attention_shared, 5, out, dq, dk, dv, dmask);
+        if (k == 1) NEAR(attention_per_head, 5, out, dq, dk, dv, dmask);
+        if (k == 2) NEAR(attention_per_sequence, 5, out, dq, dk, dv, dmask);
+        if (k == 3) NEAR(attention_both, 5, out, dq, dk, dv, dmask);
+        if (k == 4) NEAR(attention_causal, 5, out, dq, dk, dv, dmask);
+    }
+    {       /* nn.MultiheadAttention with a mask for each sequence and head */
+        trf_attention_shape s = shape_of(g_queries, g_queries, G_HEADS, TRF_FULL);
+        int64_t n = G_COUNT * G_HEADS * G_N * G_N;
+        trf_attention_params p, dp;
+        trf_tensor *x = golden_tensor(5, ROWS, D), *y = empty_tensor(ROWS, D),
+                   *dx = empty_tensor(ROWS, D), *weights = empty_tensor(n, 0),
+                   *dmask = zero_tensor(n, 0), *saved;
+        p.in_weight = *golden_tensor(0, 3 * D, D); p.in_bias = *golden_tensor(1, 3 * D, 0);
+        p.out_weight = *golden_tensor(2, D, D); p.out_bias = *golden_tensor(3, D, 0);
+        TRF__ZERO(dp);                  /* gradients of biases are not asked for */
+        dp.in_weight = *zero_tensor(3 * D, D);
+        dp.out_weight = *zero_tensor(D, D);
+        s.count = G_COUNT;
+        s.score_bias = golden_tensor(6, n, 0);
+        saved = empty_tensor(trf_attention_saved(&s, &p), 0);
+        assert_int_equal(trf_multi_head_attention(shared, y, x, NULL, &p, &s, weights, saved,
+                                                  &err), TRF_OK);
+        assert_int_equal(trf_multi_head_attention_backward(shared, dx, NULL, &dp, dmask,
+                                                           golden_tensor(9, ROWS, D), x, NULL, &p,
+                                                           &s, saved, &err), TRF_OK);
+        NEAR(multi_head, 5, y, dx, &dp.in_weight, &dp.out_weight, dmask);
+        NEAR(multi_head_weights, 1, weights);
+    }
+    {
+        trf_tensor *x = golden_tensor(2, ROWS, D), *y = empty_tensor(ROWS, D),
+                   *dx = empty_tensor(ROWS, D), *gain = golden_tensor(1, D, 0),
+                   *dgain = zero_tensor(D, 0), *saved = empty_tensor(2 * ROWS, 0);
+        assert_int_equal(trf_norm(shared, y, x, gain, NULL, TRF_NORM_RMS, 1e-6, saved, &err),
+                         TRF_OK);
+        assert_int_equal(trf_norm_backward(shared, dx, dgain, NULL, golden_tensor(9, ROWS, D), x,
+                                           gain, TRF_NORM_RMS, 1e-6, saved, &err), TRF_OK);
+        NEAR(rms_norm, 3, y, dx, dgain);
+    }
+    for (k = 0; k < 2; k++) {
+        static const int32_t three = 3;
+        trf_attention_shape s = shape_of(&three, &three, 2, TRF_FULL);
+        trf_config c = trf_config_tiny();
+        trf_tensor *x = golden_tensor(3, 3, 12), *dx = golden_tensor(9, 3, 12);
+        c.rotary_base = 100;
+        c.rotary_pairs = k ? TRF_ROTARY_HALVES : TRF_ROTARY_INTERLEAVED;
+        s.count = 1;
+        s.rotary = &c;
+        assert_int_equal(trf_rotary(shared, x, NULL, &s, 0, &err), TRF_OK);
+        assert_int_equal(trf_rotary(shared, dx, NULL, &s, 1, &err), TRF_OK);
+        if (k) NEAR(rotary_halves, 2, x, dx);
+        else NEAR(rotary_interleaved, 2, x, dx);
+    }
+    {
+        trf_feed_forward_params p, dp;
+        trf_tensor *x = golden_tensor(1, G_N, G_HEADS), *y = empty_tensor(G_N, G_HEADS),
+                   *dx = empty_tensor(G_N, G_HEADS), *saved;
+        TRF__ZERO(p);
+        TRF__ZERO(dp);
+        p.w1 = *empty_tensor(2 * G_M, G_HEADS);
+        for (k = 0; k < 2; k++)
+            memcpy(p.w1.data + k * G_M * G_HEADS, golden_tensor(2 + k, G_M, G_HEADS)->data,
+                   G_M * G_HEADS * sizeof(trf_real));
+        p.w2 = *golden_tensor(4, G_HEADS, G_M);
+        dp.w1 = *zero_tensor(2 * G_M, G_HEADS); dp.w2 = *zero_tensor(G_HEADS, G_M);
+        saved = empty_tensor(trf_feed_forward_saved(G_N, &p), 0);
+        assert_int_equal(trf_feed_forward(shared, y, x, &p, TRF_SILU, saved, &err), TRF_OK);
+        assert_int_equal(trf_feed_forward_backward(shared, dx, &dp, golden_tensor(9, G_N, G_HEADS),
+                                                   x, &p, TRF_SILU, saved, &err), TRF_OK);
+        NEAR(swiglu, 4, y, dx, &dp.w1, &dp.w2);
     }
 }
 
@@ -1843,6 +2580,109 @@ static void test_encoder_layer_of_blocks(void **state)
         check_gradient(names[i], &l.forward, l.params[i], l.gradients[i], l.before[i]);
 }
 
+/* A small Llama of blocks: loss and gradients are those of the model, which has the same dropout of
+   attention weights (pass.h: site 16 + 4 * 4096 is that of its first layer). */
+static void test_llama_of_blocks(void **state)
+{
+    enum { D = 8, HEADS = 4, KV = 2, F = 7, VOCAB = 11, PARTS = 9 };
+    static const char *const names[PARTS] = {
+        "tgt_embed.weight", "decoder.layers.0.norm1.weight",
+        "decoder.layers.0.self_attn.in_proj_weight", "decoder.layers.0.self_attn.out_proj.weight",
+        "decoder.layers.0.norm2.weight", "decoder.layers.0.linear1.weight",
+        "decoder.layers.0.linear2.weight", "decoder.norm.weight", "generator.weight"};
+    static const int32_t ids[] = {5, 9, 4, 10, 7}, lengths[] = {3, 2}, rows[] = {4, 3};
+    static const int32_t inputs[] = {1, 5, 9, 4, 1, 10, 7}, targets[] = {5, 9, 4, 2, 10, 7, 2};
+    static const trf_dropout drop = {0.3, 77, 1, 16 + 4 * 4096};
+    trf_config c = trf_config_tiny();
+    trf_train_options o = trf_train_defaults();
+    trf_embedding_options embedding = {TRF_POSITIONS_NONE, 0, 1, NULL};
+    trf_cross_entropy_options plain = {0, TRF_SMOOTH_UNIFORM, 0};
+    trf_sequences x = {inputs, rows, 2};
+    trf_attention_shape s = shape_of(rows, rows, HEADS, TRF_CAUSAL);
+    trf_attention_params heads, dheads;
+    trf_feed_forward_params feed, dfeed;
+    trf_tensor w[PARTS], g[PARTS], *t[12], *saved[5];
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_batch batch;
+    trf_step_report report;
+    double loss;
+    int i, k, n = 7;
+    (void)state;
+    c.kind = TRF_DECODER_ONLY;
+    c.encoder_layers = c.source_vocab = 0;
+    c.decoder_layers = 1;
+    c.target_vocab = VOCAB;
+    c.d_model = D; c.n_heads = HEADS; c.kv_heads = KV; c.d_ff = F;
+    c.feed_forward_gate = 1; c.activation = TRF_SILU;
+    c.positions = TRF_POSITIONS_ROTARY; c.rotary_base = 50;
+    c.norm_rule = TRF_NORM_RMS; c.norm_epsilon = 1e-6;
+    c.scale_embeddings = c.generator_bias = c.qkv_bias = c.out_bias = c.feed_forward_bias = 0;
+    c.device.threads = 1;
+    o.attention_dropout = drop.p;
+    o.seed = drop.seed;
+    o.label_smoothing = 0;
+    TRF__ZERO(batch);
+    batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 2;
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
+    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    for (i = 0; i < PARTS; i++) {
+        w[i] = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, names[i])));
+        g[i] = *zero_tensor(w[i].shape[0], w[i].rank > 1 ? w[i].shape[1] : 0);
+    }
+    for (i = 0; i < 12; i++) t[i] = empty_tensor(n, D);
+    s.count = 2; s.kv_heads = KV; s.rotary = &c; s.dropout = &drop;
+    TRF__ZERO(heads); TRF__ZERO(dheads); TRF__ZERO(feed); TRF__ZERO(dfeed);
+    heads.in_weight = w[2]; heads.out_weight = w[3]; feed.w1 = w[5]; feed.w2 = w[6];
+    dheads.in_weight = g[2]; dheads.out_weight = g[3]; dfeed.w1 = g[5]; dfeed.w2 = g[6];
+    for (i = 0; i < 3; i++) saved[i] = empty_tensor(2 * n, 0);
+    saved[3] = empty_tensor(trf_attention_saved(&s, &heads), 0);
+    saved[4] = empty_tensor(trf_feed_forward_saved(n, &feed), 0);
+#define DOES(call) assert_int_equal(call, TRF_OK)
+#define NORM(y, x, gain, kept) \
+    DOES(trf_norm(shared, t[y], t[x], &w[gain], NULL, TRF_NORM_RMS, 1e-6, saved[kept], NULL))
+#define NORM_BACK(dx, dy, x, gain, kept) \
+    DOES(trf_norm_backward(shared, t[dx], &g[gain], NULL, t[dy], t[x], &w[gain], TRF_NORM_RMS, \
+                           1e-6, saved[kept], NULL))
+#define RESIDUAL(y, a, b) DOES(trf_residual(shared, t[y], t[a], t[b], NULL, NULL))
+    DOES(trf_embedding(shared, t[0], &x, &w[0], &embedding, NULL));
+    NORM(1, 0, 1, 0);
+    DOES(trf_multi_head_attention(shared, t[2], t[1], NULL, &heads, &s, NULL, saved[3], NULL));
+    RESIDUAL(3, 0, 2);
+    NORM(4, 3, 4, 1);
+    DOES(trf_feed_forward(shared, t[2], t[4], &feed, TRF_SILU, saved[4], NULL));
+    RESIDUAL(5, 3, 2);
+    NORM(6, 5, 7, 2);
+    DOES(trf_cross_entropy(shared, &loss, t[7], &g[8], NULL, t[6], &w[8], NULL, targets, &plain,
+                           NULL));
+    NORM_BACK(8, 7, 5, 7, 2);
+    DOES(trf_feed_forward_backward(shared, t[9], &dfeed, t[8], t[4], &feed, TRF_SILU, saved[4],
+                                   NULL));
+    NORM_BACK(10, 9, 3, 4, 1);
+    RESIDUAL(7, 8, 10);
+    DOES(trf_multi_head_attention_backward(shared, t[9], NULL, &dheads, NULL, t[7], t[1], NULL,
+                                           &heads, &s, saved[3], NULL));
+    NORM_BACK(10, 9, 0, 1, 0);
+    RESIDUAL(8, 7, 10);
+    DOES(trf_embedding_backward(shared, &g[0], NULL, t[8], &x, &embedding, NULL));
+    assert_number_near(loss, report.loss * (double)n, FORMULA * loss);
+    for (i = 0; i < PARTS; i++) {
+        k = trf_model_parameter_index(model, names[i]);
+        trf_tensor of_model = kit_open(trf_trainer_gradient(trainer, k));
+        assert_all_near(names[i], g[i].data, doubles_of(&of_model), trf_tensor_count(&g[i]),
+                        FORMULA);
+#if !defined(KIT_ON_CUDA)
+        assert_memory_equal(g[i].data, of_model.data,
+                            (size_t)trf_tensor_count(&g[i]) * sizeof(trf_real));
+#endif
+        kit_close(&of_model);
+        kit_close(&w[i]);
+    }
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
 static void test_same_bits_for_any_threads(void **state)
 {
     uint64_t alone = 0;
@@ -1879,18 +2719,26 @@ int main(void)
                                        TEST(test_embedding_errors),
                                        TEST(test_linear),
                                        TEST(test_linear_errors),
-                                       TEST(test_layer_norm),
-                                       TEST(test_layer_norm_errors),
+                                       TEST(test_norm),
+                                       TEST(test_norm_errors),
                                        TEST(test_attention),
                                        TEST(test_attention_without_keys),
                                        TEST(test_attention_of_growing_sizes),
                                        TEST(test_attention_errors),
+                                       TEST(test_attention_of_every_kind),
+                                       TEST(test_hidden_keys),
+                                       TEST(test_attention_dropout),
+                                       TEST(test_numbers_errors),
+                                       TEST(test_rotary),
+                                       TEST(test_rotary_errors),
                                        TEST(test_multi_head_attention),
                                        TEST(test_multi_head_attention_errors),
+                                       TEST(test_multi_head_attention_of_every_kind),
                                        TEST(test_multi_head_attention_without_saved),
                                        TEST(test_probabilities),
                                        TEST(test_probabilities_errors),
                                        TEST(test_feed_forward),
+                                       TEST(test_feed_forward_with_a_gate),
                                        TEST(test_feed_forward_without_saved),
                                        TEST(test_feed_forward_errors),
                                        TEST(test_residual),
@@ -1905,7 +2753,9 @@ int main(void)
                                        TEST(test_no_outputs),
                                        TEST(test_nearly_one),
                                        TEST(test_sizes_beyond_memory),
+                                       TEST(test_goldens),
                                        TEST(test_encoder_layer_of_blocks),
+                                       TEST(test_llama_of_blocks),
                                        TEST(test_same_bits_for_any_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -487,14 +487,15 @@ static void attention_near(int32_t heads, int32_t d_head, trf_mask mask)
 {
     static const int32_t lengths[] = { 1, 15, 0, 16, 17, 63, 64, 65, 200 };
     static const int32_t keys[] = { 3, 16, 2, 65, 0, 33, 64, 200, 65 };
-    trf_attention_shape shape = { lengths, mask == TRF_CAUSAL ? lengths : keys, 9, heads, mask };
+    trf_attention_shape shape = { lengths, mask == TRF_CAUSAL ? lengths : keys, 9, heads, mask,
+                                  0, 0, NULL, NULL, NULL };
     int64_t d = heads * d_head, queries = 0, others = 0, n, i;
     trf_real *in[4], *out[2][4];        /* q, k, v, dout; out, dq, dk, dv */
     int device;
     for (i = 0; i < 9; i++) { queries += lengths[i]; others += shape.key_lengths[i]; }
     for (i = 0; i < 4; i++)
         in[i] = random_numbers((i == 0 || i == 3 ? queries : others) * d, (uint64_t)i);
-    n = trf_attention_saved(queries, heads);
+    n = trf_attention_saved(&shape, NULL);
     for (device = 0; device < 2; device++) {
         trf_context *context = context_on(device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
         trf_tensor q = trf_tensor_of(in[0], 2, queries, d, 1),
@@ -508,9 +509,9 @@ static void attention_near(int32_t heads, int32_t d_head, trf_mask mask)
         dk = trf_tensor_of(out[device][2], 2, others, d, 1);
         dv = trf_tensor_of(out[device][3], 2, others, d, 1);
         saved = trf_tensor_of(random_numbers(n, 5), 1, n, 1, 1);
-        OK(trf_attention(context, &o, &q, &k, &v, &shape, &saved, &err));
-        OK(trf_attention_backward(context, &dq, &dk, &dv, &dout, &o, &q, &k, &v, &shape, &saved,
-                                  &err));
+        OK(trf_attention(context, &o, &q, &k, &v, &shape, NULL, &saved, &err));
+        OK(trf_attention_backward(context, &dq, &dk, &dv, NULL, &dout, &o, &q, &k, &v, &shape,
+                                  &saved, &err));
         free(saved.data);
         trf_context_destroy(context);
     }

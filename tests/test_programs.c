@@ -553,7 +553,12 @@ static trf_tensor vector(trf_real *data, int64_t n) { return trf_tensor_of(data,
 
 static trf_attention_shape part_shape(void)
 {
-    trf_attention_shape shape = {part_lengths, part_lengths, 3, HEADS, TRF_CAUSAL};
+    trf_attention_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.query_lengths = shape.key_lengths = part_lengths;
+    shape.count = 3;
+    shape.n_heads = HEADS;
+    shape.mask = TRF_CAUSAL;
     return shape;
 }
 
@@ -565,13 +570,13 @@ static double part_forward(two_blocks *m)
     trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]),
                mixed = matrix(m->mixed), y = matrix(m->y);
     trf_tensor gain = vector(m->gain, WIDTH), bias = vector(m->bias, WIDTH);
-    trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(ROWS, HEADS)),
-        saved_n = vector(m->saved_n, trf_layer_norm_saved(ROWS));
+    trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(&shape, NULL)),
+        saved_n = vector(m->saved_n, 2 * ROWS);
     double sum = 0;
     int i;
     assert_true(saved_a.shape[0] <= 64 * ROWS * HEADS && saved_n.shape[0] <= 64 * ROWS);
-    OK(trf_attention(m->ctx, &mixed, &q, &k, &v, &shape, &saved_a, &err));
-    OK(trf_layer_norm(m->ctx, &y, &mixed, &gain, &bias, 1e-5, &saved_n, &err));
+    OK(trf_attention(m->ctx, &mixed, &q, &k, &v, &shape, NULL, &saved_a, &err));
+    OK(trf_norm(m->ctx, &y, &mixed, &gain, &bias, TRF_NORM_STANDARD, 1e-5, &saved_n, &err));
     for (i = 0; i < ROWS * WIDTH; i++) sum += (double)m->y[i] * cos(i);
     return sum;
 }
@@ -623,8 +628,8 @@ static void parts_alone(void **state)
                                       mixed = matrix(m.mixed);
     trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH),
                tdbias = vector(dbias, WIDTH), wrong = vector(m.bias, WIDTH - 1);
-    trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(ROWS, HEADS)),
-        saved_n = vector(m.saved_n, trf_layer_norm_saved(ROWS));
+    trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(&shape, NULL)),
+        saved_n = vector(m.saved_n, 2 * ROWS);
     int side, i;
     (void)state;
     device.threads = 2;
@@ -642,13 +647,14 @@ static void parts_alone(void **state)
     }
     OK(trf_context_create(&m.ctx, &device, NULL, &err));
     assert_true(fabs(part_forward(&m) - part_by_hand(&m)) < close_enough() * 10);
-    FAILS(TRF_E_SHAPE, trf_layer_norm(m.ctx, &tdy, &mixed, &gain, &wrong, 1e-5, &saved_n, &err));
+    FAILS(TRF_E_SHAPE, trf_norm(m.ctx, &tdy, &mixed, &gain, &wrong, TRF_NORM_STANDARD, 1e-5,
+                                &saved_n, &err));
     assert_string_equal(err.what, "bias");
 
     for (i = 0; i < ROWS * WIDTH; i++) dy[i] = (trf_real)cos(i);
-    OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5,
-                               &saved_n, &err));
-    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &mixed,
+    OK(trf_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain,
+                         TRF_NORM_STANDARD, 1e-5, &saved_n, &err));
+    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], NULL, &tdmixed, &mixed,
                               &tensor[0], &tensor[1], &tensor[2], &shape, &saved_a, &err));
     for (side = 0; side < 3; side++)
         for (i = 0; i < ROWS * WIDTH; i++) {

@@ -599,7 +599,7 @@ static void activations_saturate(void **state)
     trf_tensor tx = trf_tensor_of(x, 2, ROWS, 1, 1), ty = trf_tensor_of(y, 2, ROWS, 1, 1);
     trf_tensor tdx = trf_tensor_of(dx, 2, ROWS, 1, 1), tdy = trf_tensor_of(dy, 2, ROWS, 1, 1), ts;
     trf_context *context = NULL;
-    int64_t n = trf_feed_forward_saved(ROWS, 1);
+    int64_t n = trf_feed_forward_saved(ROWS, &params);
     int kind, i;
     (void)state;
     assert_true(n <= 4 * ROWS);

@@ -789,7 +789,7 @@ enum { BLOCKS = 9 };
 static trf_status block_call(trf_context *context, int which, trf_error *e)
 {
     static const int32_t lengths[] = {4, 2}, ids[] = {5, 6, 7, 7, 8, 3};
-    trf_attention_shape shape = {lengths, lengths, 2, HEADS, TRF_FULL};
+    trf_attention_shape shape = {lengths, lengths, 2, HEADS, TRF_FULL, 0, 0, NULL, NULL, NULL};
     trf_sequences tokens = {ids, lengths, 2};
     trf_embedding_options embedding = {TRF_POSITIONS_INTERLEAVED, 1, 2, NULL};
     trf_cross_entropy_options smoothing = {0.1, TRF_SMOOTH_UNIFORM, -1};
@@ -810,15 +810,15 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
                    : TRF_E_INTERNAL;
     case 2: return trf_residual(context, &y, &x, &x, &dropout, e);
     case 3: return trf_residual_backward(context, &y, &z, &x, &dropout, e);
-    case 4: return trf_attention(context, &y, &x, &x, &x, &shape, NULL, e);
+    case 4: return trf_attention(context, &y, &x, &x, &x, &shape, NULL, NULL, e);
     case 5:
         status = trf_cross_entropy(context, &loss, &y, &dw, NULL, &x, &w, NULL, ids, &smoothing, e);
         assert_true(status == TRF_OK ? loss > 0 : loss == 0);
         return status;
     case 6:
         w = cut(block_in, &in, D, 0);
-        saved = cut(block_out, &out, trf_layer_norm_saved(ROWS), 0);
-        return trf_layer_norm(context, &y, &x, &w, &w, 1e-5, &saved, e);
+        saved = cut(block_out, &out, 2 * ROWS, 0);
+        return trf_norm(context, &y, &x, &w, &w, TRF_NORM_STANDARD, 1e-5, &saved, e);
     case 7:
         heads.in_weight = cut(block_in, &in, 3 * D, D);
         heads.in_bias = cut(block_in, &in, 3 * D, 0);
@@ -827,15 +827,15 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
         dheads.in_bias = cut(block_out, &out, 3 * D, 0);
         dheads.out_weight = cut(block_out, &out, D, D);
         dheads.out_bias = cut(block_out, &out, D, 0);
-        saved = cut(block_in, &in, trf_multi_head_attention_saved(ROWS, ROWS, D, HEADS), 0);
-        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, &x, &x, NULL, &heads,
-                                                 &shape, &saved, e);
+        saved = cut(block_in, &in, trf_attention_saved(&shape, &heads), 0);
+        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, NULL, &x, &x, NULL,
+                                                 &heads, &shape, &saved, e);
     default:
         feed.w1 = cut(block_in, &in, 24, D); feed.b1 = cut(block_in, &in, 24, 0);
         feed.w2 = cut(block_in, &in, D, 24); feed.b2 = cut(block_in, &in, D, 0);
         dfeed.w1 = cut(block_out, &out, 24, D); dfeed.b1 = cut(block_out, &out, 24, 0);
         dfeed.w2 = cut(block_out, &out, D, 24); dfeed.b2 = cut(block_out, &out, D, 0);
-        saved = cut(block_in, &in, trf_feed_forward_saved(ROWS, 24), 0);
+        saved = cut(block_in, &in, trf_feed_forward_saved(ROWS, &feed), 0);
         return trf_feed_forward_backward(context, &y, &dfeed, &x, &x, &feed, TRF_GELU, &saved, e);
     }
 }

@@ -34,18 +34,22 @@ for file; do
         split(now[name, n], form, " ")
         for (k = 1; k <= n; k++) {
             one = k == 1 && (name, n) in wrap ? wrap[name, n] "(" argument(s, k) ")" : argument(s, k)
-            list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") one
+            list = list (k > 1 ? ", " : "") (k == form[2] ? new[name] ", " : "") one
         }
         if (form[2] == n + 1) list = list ", NULL"
         return form[1] "(" list ")" form[3]
     }
-    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call.
+    # was NAME COUNT NEW_NAME AT AFTER ARGUMENT: ARGUMENT or NULL becomes argument AT, if that is not 0; AFTER follows
+    # the call
+    function was(name, count, new_name, at, after, what) {
+        now[name, count] = new_name " " at " " after; known[name]
+        new[name] = what == "" ? "NULL" : what
+    }
     # read_by NAME COUNT NEW_NAME AT: the same; the first argument, a translator, becomes its reader
     function read_by(name, count, new_name, at) {
         was(name, count, new_name, at)
         wrap[name, count] = "trf_translator_reader"
     }
-    function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
     BEGIN {
         was("trf_model_save", 3, "trf_model_save", 3)
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
@@ -57,6 +61,12 @@ for file; do
         was("trf_trainer_memory", 2, "trf_trainer_memory", 3)
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
         was("trf_stage_memory", 5, "trf_stage_memory", 6)
+        was("trf_layer_norm", 8, "trf_norm", 6, "", "TRF_NORM_STANDARD")
+        was("trf_layer_norm_backward", 10, "trf_norm_backward", 8, "", "TRF_NORM_STANDARD")
+        was("trf_attention", 8, "trf_attention", 7)
+        was("trf_attention_backward", 12, "trf_attention_backward", 5)
+        was("trf_multi_head_attention", 8, "trf_multi_head_attention", 7)
+        was("trf_multi_head_attention_backward", 11, "trf_multi_head_attention_backward", 5)
         read_by("trf_tag", 4, "trf_reader_classify", 0)
         read_by("trf_classify", 4, "trf_reader_classify", 0)
         read_by("trf_embed", 6, "trf_reader_embed", 0)
@@ -101,7 +111,9 @@ for file; do
     gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
-    gone="$gone|trf_generator[a-z_]*|trf_(encode|logits|decode|project|look_inside|views|source_rows|target_rows)"
+    gone="$gone|trf_generator[a-z_]*|trf_attention_probabilities|trf_(layer_norm|multi_head_attention)_saved"
+    gone="$gone|trf_multi_head_attention_probabilities|trf_(encode|logits|decode|project|look_inside|views)"
+    gone="$gone|trf_(source|target)_rows"
     gone="$gone|trf_attention_(count|at)|trf_(translator|sampler)_create_ensemble|trf_ensemble_memory|trf_score_each"
     gone="$gone|trf_hypothesis_count|trf_model_pooling|ensemble_rule"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"

@@ -34,7 +34,8 @@ static void measure(struct study *s, trf_context *context, int d_head, int divid
                     double *figures)
 {
     static const int32_t queries = QUERIES, keys = KEYS;
-    trf_attention_shape shape = {&queries, &keys, 1, 1, TRF_FULL};
+    trf_attention_shape shape = {.query_lengths = &queries, .key_lengths = &keys, .count = 1,
+                                 .n_heads = 1};
     trf_tensor q = study_tensor(s, QUERIES, d_head), k = study_tensor(s, KEYS, d_head);
     trf_tensor p = study_tensor(s, QUERIES, KEYS);
     uint64_t state = (uint64_t)(1000 * seed + d_head);
@@ -42,7 +43,7 @@ static void measure(struct study *s, trf_context *context, int d_head, int divid
     p = trf_tensor_of(p.data, 1, (int64_t)QUERIES * KEYS, 1, 1);
     study_fill_normal(&q, &state, divided ? 1 : sqrt(d_head));
     study_fill_normal(&k, &state, 1);
-    STUDY_TRY(trf_attention_probabilities(context, &p, &q, &k, &shape, &err));
+    STUDY_TRY(trf_attention(context, NULL, &q, &k, NULL, &shape, &p, NULL, &err));
     for (i = 0; i < FIGURES; i++) figures[i] = 0;
     for (i = 0; i < QUERIES; i++) {
         const trf_real *row = p.data + (int64_t)i * KEYS;

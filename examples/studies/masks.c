@@ -4,7 +4,7 @@
    and those before it), and attention with and without the mask. They claim that the mask keeps a
    token from seeing the future, and that each row of weights still sums to 1.
 
-   The study compares trf_attention_probabilities with TRF_FULL and with TRF_CAUSAL, for the same
+   The study compares the weights of trf_attention with TRF_FULL and with TRF_CAUSAL, for the same
    queries and keys. Then an encoder and a decoder read a sentence, and the same sentence with
    another seventh word. Where the state of a token differs, that token has seen the word. */
 #include "study.h"
@@ -73,10 +73,10 @@ static void probabilities(struct study *s, trf_context *context)
     study_fill_normal(&q, &random, 1);
     study_fill_normal(&k, &random, 1);
     for (m = 0; m < 2; m++) {
-        trf_attention_shape shape = {&length, &length, 1, HEADS, TRF_FULL};
-        shape.mask = m ? TRF_CAUSAL : TRF_FULL;
+        trf_attention_shape shape = {.query_lengths = &length, .key_lengths = &length, .count = 1,
+                                     .n_heads = HEADS, .mask = m ? TRF_CAUSAL : TRF_FULL};
         p[m] = study_tensor(s, HEADS * N * N, 0);
-        STUDY_TRY(trf_attention_probabilities(context, &p[m], &q, &k, &shape, &err));
+        STUDY_TRY(trf_attention(context, NULL, &q, &k, NULL, &shape, &p[m], NULL, &err));
         for (i = 0; i < N * N; i++) {
             int visible = p[m].data[i] > 0;
             seen[m][i] = (float)visible;

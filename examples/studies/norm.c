@@ -4,7 +4,7 @@
    norm of their own (epsilon 1e-6) with PyTorch's (1e-5). They claim that every row then has mean 0
    and deviation 1, whatever it was before, and that a row does not depend on its batch.
 
-   The study applies trf_layer_norm to rows of many means and deviations, and compares it with
+   The study applies trf_norm to rows of many means and deviations, and compares it with
    numbers from PyTorch. Deviations are biased (divided by n), as in the norm itself. */
 #include "study.h"
 
@@ -47,7 +47,7 @@ static void against_pytorch(struct study *s, trf_context *context)
     trf_tensor dy = study_tensor(s, ROWS, WIDTH), dx = study_tensor(s, ROWS, WIDTH);
     trf_tensor gain = study_tensor(s, WIDTH, 0), bias = study_tensor(s, WIDTH, 0);
     trf_tensor dgain = study_tensor(s, WIDTH, 0), dbias = study_tensor(s, WIDTH, 0);
-    trf_tensor saved = study_tensor(s, trf_layer_norm_saved(ROWS), 0);
+    trf_tensor saved = study_tensor(s, 2 * ROWS, 0);
     double apart[4];
     int i;
     for (i = 0; i < ROWS * WIDTH; i++) {
@@ -58,9 +58,9 @@ static void against_pytorch(struct study *s, trf_context *context)
         gain.data[i] = (trf_real)(0.5 + 0.125 * i);
         bias.data[i] = (trf_real)(-1 + 0.25 * i);
     }
-    STUDY_TRY(trf_layer_norm(context, &y, &x, &gain, &bias, 1e-5, &saved, &err));
-    STUDY_TRY(trf_layer_norm_backward(context, &dx, &dgain, &dbias, &dy, &x, &gain, 1e-5, &saved,
-                                      &err));
+    STUDY_TRY(trf_norm(context, &y, &x, &gain, &bias, TRF_NORM_STANDARD, 1e-5, &saved, &err));
+    STUDY_TRY(trf_norm_backward(context, &dx, &dgain, &dbias, &dy, &x, &gain, TRF_NORM_STANDARD,
+                                1e-5, &saved, &err));
     apart[0] = away(y.data, torch_y, ROWS * WIDTH);
     apart[1] = away(dx.data, torch_dx, ROWS * WIDTH);
     apart[2] = away(dgain.data, torch_dgain, WIDTH);
@@ -111,7 +111,8 @@ static double normalise(struct study *s, trf_context *context, double scale, con
     statistics(x, &mean_before, before);
     for (e = 0; e < EPSILONS; e++) {
         double largest, expected = *before / sqrt(*before * *before + epsilons[e]);
-        STUDY_TRY(trf_layer_norm(context, &y[e], x, &gain, &bias, epsilons[e], NULL, &err));
+        STUDY_TRY(trf_norm(context, &y[e], x, &gain, &bias, TRF_NORM_STANDARD, epsilons[e], NULL,
+                           &err));
         statistics(&y[e], &largest, &after[e]);
         mean = fmax(mean, fabs(largest));
         study_must(s, fabs(after[e] - expected) < 2e-3,
@@ -123,7 +124,8 @@ static double normalise(struct study *s, trf_context *context, double scale, con
               after[1], after[2], mean);
     if (scale == 1) {
         trf_tensor one = trf_tensor_of(x->data + 7 * D, 2, 1, D, 1), alone = study_tensor(s, 1, D);
-        STUDY_TRY(trf_layer_norm(context, &alone, &one, &gain, &bias, epsilons[2], NULL, &err));
+        STUDY_TRY(trf_norm(context, &alone, &one, &gain, &bias, TRF_NORM_STANDARD, epsilons[2],
+                           NULL, &err));
         study_must(s, !memcmp(alone.data, y[2].data + 7 * D, D * sizeof(trf_real)),
                    "a row alone has the same bits as in a batch");
     }
@@ -171,8 +173,8 @@ static void two_epsilons(struct study *s, trf_context *context)
     int i;
     study_fill_normal(&x, &random, 1);
     for (i = 0; i < W; i++) gain.data[i] = 1;
-    STUDY_TRY(trf_layer_norm(context, &a, &x, &gain, &bias, 1e-6, NULL, &err));
-    STUDY_TRY(trf_layer_norm(context, &b, &x, &gain, &bias, 1e-5, NULL, &err));
+    STUDY_TRY(trf_norm(context, &a, &x, &gain, &bias, TRF_NORM_STANDARD, 1e-6, NULL, &err));
+    STUDY_TRY(trf_norm(context, &b, &x, &gain, &bias, TRF_NORM_STANDARD, 1e-5, NULL, &err));
     apart = study_apart(&a, &b);
     study_must(s, apart > 0 && apart < 5e-5, "two epsilons are near on normal numbers: %g", apart);
     study_claim(s, "epsilon 1e-6 instead of 1e-5 makes no difference that matters",

@@ -14,7 +14,8 @@ static const double STEP = 2e-3;        /* of the finite difference that checks 
 enum wiring { POST_NORM, PRE_NORM, NO_RESIDUAL, WIRINGS };
 static const char *const names[WIRINGS] = {"post-norm", "pre-norm", "no residuals"};
 static const int32_t tokens = TOKENS;
-static const trf_attention_shape shape = {&tokens, &tokens, 1, HEADS, TRF_FULL};
+static const trf_attention_shape shape = {.query_lengths = &tokens, .key_lengths = &tokens,
+                                          .count = 1, .n_heads = HEADS};
 
 /* A block, attention or feed-forward: its weights, what it has read and computed. */
 struct block { trf_tensor w[4], x, in, out, sum, saved, norm_saved; };
@@ -45,18 +46,19 @@ static void backward_block(struct encoder *e, int i, trf_tensor *din, const trf_
     trf_feed_forward_params q = {k->w[0], k->w[1], k->w[2], k->w[3]}, dq = {g[0], g[1], g[2], g[3]};
     if (i % 2) STUDY_TRY(trf_feed_forward_backward(e->context, din, &dq, dout, &k->in, &q,
                                                    TRF_RELU, &k->saved, &err));
-    else STUDY_TRY(trf_multi_head_attention_backward(e->context, din, NULL, &dp, dout, &k->in,
-                                                     NULL, &p, &shape, &k->saved, &err));
+    else STUDY_TRY(trf_multi_head_attention_backward(e->context, din, NULL, &dp, NULL, dout,
+                                                     &k->in, NULL, &p, &shape, &k->saved, &err));
 }
 static void forward_norm(struct encoder *e, struct block *k, trf_tensor *y, const trf_tensor *x)
 {
-    STUDY_TRY(trf_layer_norm(e->context, y, x, &e->gain, &e->bias, 1e-5, &k->norm_saved, &err));
+    STUDY_TRY(trf_norm(e->context, y, x, &e->gain, &e->bias, TRF_NORM_STANDARD, 1e-5,
+                       &k->norm_saved, &err));
 }
 static void backward_norm(struct encoder *e, struct block *k, trf_tensor *dx,
                           const trf_tensor *dy, const trf_tensor *x)
 {
-    STUDY_TRY(trf_layer_norm_backward(e->context, dx, &e->dgain, &e->dbias, dy, x, &e->gain, 1e-5,
-                                      &k->norm_saved, &err));
+    STUDY_TRY(trf_norm_backward(e->context, dx, &e->dgain, &e->dbias, dy, x, &e->gain,
+                                TRF_NORM_STANDARD, 1e-5, &k->norm_saved, &err));
 }
 
 /* The loss: a projection of the last states. */
@@ -120,6 +122,8 @@ static struct encoder encoder_of(struct study *s, trf_context *context, const tr
     e.blocks = (struct block *)study_memory(s, (size_t)e.n * sizeof *e.blocks);
     for (i = 0; i < e.n; i++) {
         struct block *k = &e.blocks[i];
+        trf_attention_params heads;
+        trf_feed_forward_params feed;
         for (j = 0; j < 4; j++) {
             char name[96];
             snprintf(name, sizeof name, "encoder.layers.%d.%s", i / 2, parts[i % 2][j]);
@@ -127,14 +131,15 @@ static struct encoder encoder_of(struct study *s, trf_context *context, const tr
             if (i < 2) e.dw[i][j] = study_tensor(s, k->w[j].shape[0],
                                                  k->w[j].rank > 1 ? k->w[j].shape[1] : 0);
         }
+        heads = (trf_attention_params){k->w[0], k->w[1], k->w[2], k->w[3]};
+        feed = (trf_feed_forward_params){k->w[0], k->w[1], k->w[2], k->w[3]};
         k->x = study_tensor(s, TOKENS, D);
         k->in = study_tensor(s, TOKENS, D);
         k->out = study_tensor(s, TOKENS, D);
         k->sum = study_tensor(s, TOKENS, D);
-        k->norm_saved = study_tensor(s, trf_layer_norm_saved(TOKENS), 0);
-        k->saved = study_tensor(
-            s, i % 2 ? trf_feed_forward_saved(TOKENS, F)
-                     : trf_multi_head_attention_saved(TOKENS, TOKENS, D, HEADS), 0);
+        k->norm_saved = study_tensor(s, 2 * TOKENS, 0);
+        k->saved = study_tensor(s, i % 2 ? trf_feed_forward_saved(TOKENS, &feed)
+                                         : trf_attention_saved(&shape, &heads), 0);
     }
     e.gain = study_tensor(s, D, 0);
     for (i = 0; i < D; i++) e.gain.data[i] = 1;

@@ -35,8 +35,8 @@ TRF__FOR_SIZE
 /* Memory of the host, its copy on the device, and the pointer of the op's job to that copy. */
 typedef struct trf__guest { void *host, *device, *field; size_t bytes; char use; } trf__guest;
 enum {
-    TRF__GUESTS = 18,                   /* more than any block has: the backward of multi-head
-                                           attention has 15 */
+    TRF__GUESTS = 24,                   /* more than any block has: the backward of multi-head
+                                           attention has 19 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
@@ -46,6 +46,12 @@ struct trf_context {
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
+    trf_real *turns; int64_t turns_capacity;    /* rotary positions: so many rows are of what */
+    int64_t n_turns;                            /* `turned` says, the fields rotary_... */
+    double turned[6];
+    int64_t *pairs; int64_t pairs_capacity;     /* see trf__bias */
+    trf_real *scores; int64_t scores_capacity;  /* gradients of scores */
+    trf__now now;                               /* of the running call's dropout */
     trf__workspace work;                         /* scratch memory besides the arguments */
 };
 
@@ -59,6 +65,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     TRF__FREE(&hooks, context->spans, context->spans_capacity);
     TRF__FREE(&hooks, context->ints, context->ints_capacity);
     TRF__FREE(&hooks, context->table, context->table_capacity);
+    TRF__FREE(&hooks, context->turns, context->turns_capacity);
+    TRF__FREE(&hooks, context->pairs, context->pairs_capacity);
+    TRF__FREE(&hooks, context->scores, context->scores_capacity);
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -87,12 +96,14 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its guests go now. */
+/* Begins a call with an empty job. A check may have ended the last call, so its guests and dropout
+   go now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
     memset(job, 0, bytes);
     c->n_guests = 0;
+    c->run.now = NULL;
     return TRF_OK;
 }
 
@@ -152,6 +163,22 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least,
     return TRF_OK;
 }
 
+/* The dropout of one op. */
+TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, trf__drop *drop,
+                                    trf_error *err)
+{
+    TRF__ZERO(c->now);
+    *drop = trf__drop_of(0, 0);
+    if (!dropout) return TRF_OK;
+    TRF__TRY(trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err));
+    c->now.key0 = (uint32_t)dropout->seed;
+    c->now.key1 = (uint32_t)(dropout->seed >> 32);
+    c->now.step = (uint32_t)dropout->step;
+    trf__guest_of(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
+    return TRF_OK;
+}
+
 /* The arguments of a block, one a line: the parameter's name, its shape, the field of the job. LEAD
    is a matrix that decides rows and columns. A weight's field is `plain`: with the rest of the job
    zero it is never packed, because the caller may change it. */
@@ -175,7 +202,6 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     for (i = 0; i < c->n_guests; i++)
         run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = 0;
-    c->run.now = NULL;
     return status;
 }
 
@@ -386,43 +412,46 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 // >>blocks-norm
 //
-// Layer norm alone: the op add_norm without a residual connection. saved holds two numbers a row.
+// A norm alone: the op add_norm without a residual connection. saved holds two numbers a row.
 
-TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
-
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                  const trf_tensor *gain, const trf_tensor *bias, double epsilon,
-                                  trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                            const trf_tensor *gain, const trf_tensor *bias, trf_norm_rule rule,
+                            double epsilon, trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     n.epsilon = epsilon;
+    n.rule = (int)rule;
     /* without n.s and n.sub the op adds nothing: it only normalises x */
     TRF__LEAD('i', x, n.rows, n.d, n.x);
     TRF__TENSOR('o', y, n.rows, n.d, n.y);
     TRF__TENSOR('i', gain, n.d, -1, n.gain);
-    TRF__TENSOR('i', bias, n.d, -1, n.bias);
+    TRF__TENSOR('I', bias, n.d, -1, n.bias);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
-                                           trf_tensor *dbias, const trf_tensor *dy,
-                                           const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
+                                     trf_tensor *dbias, const trf_tensor *dy, const trf_tensor *x,
+                                     const trf_tensor *gain, trf_norm_rule rule, double epsilon,
+                                     const trf_tensor *saved, trf_error *err)
 {
     trf__norm_gradient n;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     n.epsilon = epsilon;
+    n.rule = (int)rule;
     TRF__LEAD('i', x, n.rows, n.d, n.s);        /* s is the input of the norm, here x itself */
     TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
     TRF__TENSOR('i', dy, n.rows, n.d, n.dy);
     TRF__TENSOR('i', gain, n.d, -1, n.gain);
     TRF__TENSOR('a', dgain, n.d, -1, n.dgain);
-    TRF__TENSOR('a', dbias, n.d, -1, n.dbias);
-    TRF__TENSOR('i', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif

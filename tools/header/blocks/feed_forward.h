@@ -22,13 +22,16 @@ TRF__FOR_SIZE
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
 
-/* Size of saved: projected, then hidden, each (rows, f). */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
+/* Size of saved: projected (rows, f or 2f), then hidden (rows, f). */
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
-    return trf__times(trf__times(2, rows), d_ff);
+    if (!params) return 0;
+    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
+                           trf__times(rows, params->w2.shape[1]));
 }
 
-/* Begins a call, with everything that forward and backward share. w1 decides f. */
+/* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2
+   has half as many columns. */
 TRF__FN trf_status trf__feed_forward_args(trf_context *context, trf__call *call,
                                           const trf_tensor *x,
                                           const trf_feed_forward_params *params,
@@ -42,12 +45,14 @@ TRF__FN trf_status trf__feed_forward_args(trf_context *context, trf__call *call,
     TRF__LEAD('i', x, sub->rows, sub->d, call->x);
     if (!params) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
-    TRF__TRY(trf__matrix(&params->w1, "w1", 1, &sub->f, &k, err));
+    TRF__TRY(trf__matrix(&params->w1, "w1", 1, &call->wide, &k, err));
+    sub->gate = call->wide % 2 == 0 && params->w2.rank == 2 &&
+        params->w2.shape[1] == call->wide / 2;
     sub->activation = (int)activation;
     call->names = names;
-    call->wide = call->inner = sub->f;
+    call->inner = sub->f = call->wide >> sub->gate;
     TRF__TRY(trf__params(context, call, params, 'i', err));
-    return trf__saved(context, sub, saved, trf_feed_forward_saved(sub->rows, sub->f), use, err);
+    return trf__saved(context, sub, saved, trf_feed_forward_saved(sub->rows, params), use, err);
 }
 
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
@@ -82,34 +87,16 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 //
 // y = x + dropout(sub). Backward needs no saved mask: seed, step and site give the same mask again.
 
-/* The dropout of one op, the last argument. *now is the caller's, and must live until the op has
-   ended. */
-TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, trf__now *now,
-                                    trf__drop *drop, trf_error *err)
-{
-    TRF__ZERO(*now);
-    *drop = trf__drop_of(0, 0);
-    if (!dropout) return TRF_OK;
-    TRF__TRY(trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err));
-    now->key0 = (uint32_t)dropout->seed;
-    now->key1 = (uint32_t)(dropout->seed >> 32);
-    now->step = (uint32_t)dropout->step;
-    trf__guest_of(c, 'i', now, sizeof *now, &c->run.now);
-    *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                 const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
-    trf__now now;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* the op add_norm without n.y: the sum is the result, nothing is normalised */
     TRF__LEAD('i', x, n.rows, n.d, n.x);
     TRF__TENSOR('i', sub, n.rows, n.d, n.sub);
     TRF__TENSOR('o', y, n.rows, n.d, n.s);
-    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__TRY(trf__dropout_arg(context, dropout, &n.drop, err));
     TRF__ISSUE(add_norm, n);
 }
 
@@ -119,13 +106,12 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
                                          trf_error *err)
 {
     trf__norm_gradient n;
-    trf__now now;
     TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* no norm, so dx is dy, and dsub is dy times the mask and its factor */
     TRF__LEAD('i', dy, n.rows, n.d, n.dy);
     TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
     TRF__TENSOR('o', dsub, n.rows, n.d, n.dsub);
-    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__TRY(trf__dropout_arg(context, dropout, &n.drop, err));
     TRF__ISSUE(norm_gradient, n);
 }
 #endif

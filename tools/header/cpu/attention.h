@@ -112,7 +112,7 @@ TRF__FN void trf__cpu_scale(const trf__run *run, const trf__scale *s)
 //   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
 //   one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
 //   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), which give P again
-//   with numbers for distances: S = q k^T scale + bias, and the maximum is that of S
+//   with a bias: S = q k^T scale + bias, and the maximum is that of S. All keys hidden: P = 0
 //
 //   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
 //   the sum over a row of P dP is dout . out
@@ -254,7 +254,7 @@ TRF__FN void trf__bias_fill(const trf__head *h, const trf__attention_scratch *wo
 {
     int64_t t, n = h->span->n_key + h->span->n_query - 1;
     trf_real slope = 0;
-    if (!trf__biased(h->in)) return;
+    if (!trf__biased(h->in) || h->in->bias.numbers) return;
     if (h->in->bias.alibi) slope = (trf_real)trf__alibi_slope(h->head, h->in->heads);
     for (t = 0; t < n; t++)
         work->bias[t] = trf__bias_at(h, slope, t - h->span->n_key + 1);
@@ -275,6 +275,15 @@ TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, 
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
 }
 
+/* The same with the caller's numbers, of which there are n. */
+TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    for (c = 0; c < n; c += 16)
+        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load_n(numbers + c, n - c)));
+}
+
 /* Turns a row of q k^T into its softmax. Only its first `seen` numbers count; the others get weight
    0. stats = {maximum, 1 / sum}: known, or computed here. The maximum is subtracted before scaling,
    so that exp cannot overflow. */
@@ -284,7 +293,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
     /* exp makes 0 of these: masked keys and padding */
-    for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
+    for (c = seen; c < m16; c++) s[c] = -(trf_real)HUGE_VAL;
     stats[0] = known ? known[0] : trf__max_of(s, m16);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
@@ -293,17 +302,25 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         sum = trf__add(sum, e);
         trf__store(s + c, e);
     }
-    stats[1] = known ? known[1] : 1 / trf__sum(sum);
+    if (known) stats[1] = known[1];
+    else {
+        stats[1] = trf__sum(sum);
+        /* a sum of 0: the caller hides all keys */
+        if (stats[1] != 0) stats[1] = 1 / stats[1];
+    }
     factor = trf__set(stats[1]);
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* The softmax of row i of q k^T, with the numbers for distances. */
+/* The softmax of row i of q k^T, with what is added to it. */
 TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *work, trf_real *s,
                               int64_t i, const trf_real *known, trf_real stats[2])
 {
     int biased = trf__biased(h->in);
-    if (biased) trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
+    if (h->in->bias.numbers)
+        trf__add_numbers(s, h->in->bias.numbers + trf__numbers_at(h, i), h->span->n_key, h->scale);
+    else if (biased)
+        trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, biased ? 1 : h->scale, known, stats);
 }
 
@@ -371,6 +388,8 @@ TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
                                                sum);
     return trf__sum(sum);
 }
+
+// >>attention-tile forward: one head of one sequence
 
 /* One query of a search step: transposing keys would cost more than the product, so they are read
    where they are. */
@@ -496,6 +515,19 @@ TRF__FN void trf__bias_row_gradient(trf_real *dbias, const trf_real *s, trf_real
     }
 }
 
+/* The same with the caller's numbers: dS of the n keys goes to `to`. */
+TRF__FN void trf__numbers_row_gradient(trf_real *to, const trf_real *s, trf_real *ds, int64_t n,
+                                       trf_real delta, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    trf__attention_row_gradient(s, ds, trf__round_up(n, 16), delta, 1);
+    for (c = 0; c < n; c += 16) {
+        trf__store_n(to + c, trf__load(ds + c), n - c);
+        trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
+    }
+}
+
 /* For queries i0 .. i0 + n - 1, work->ds becomes dS and work->s becomes D. delta is dout . out,
    which needs no row of dP. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
@@ -520,6 +552,9 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
         if (a->dbias)
             trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, work->m16, delta,
                                    h->scale);
+        else if (a->in.bias.numbers && a->partial)
+            trf__numbers_row_gradient(a->partial + trf__pairs_of(h, i0 + i, 1), s, ds,
+                                      h->span->n_key, delta, h->scale);
         else trf__attention_row_gradient(s, ds, work->m16, delta, h->scale);
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, s, seen16);
     }

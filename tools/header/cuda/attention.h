@@ -49,11 +49,13 @@ TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
     return of_keys ? h->key_first : h->first;
 }
 
-/* The score of a key for query i of the span: s = q k^T, or with numbers for distances the scaled
-   sum. */
+/* The score of a key for query i of the span: s = q k^T, or the scaled sum with what is added to
+   it. */
 TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
 {
     if (!trf__biased(h->in)) return s;
+    if (h->in->bias.numbers)
+        return fmaf(s, h->scale, h->in->bias.numbers[trf__numbers_at(h, i) + key]);
     return fmaf(s, h->scale,
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
@@ -179,10 +181,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
             for (int o = 0; o < TRF__OWN; o++)
                 if (c0 + lane + 32 * o < d)
                     trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o,
-                                seen > 0 ? out[o] / sum : 0);
+                                sum == 0 ? 0 : out[o] / sum);     /* no key is seen */
             if (a.stats && lane == 0) {
                 a.stats[(query * a.in.heads + h.head) * 2] = maximum;
-                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
+                a.stats[(query * a.in.heads + h.head) * 2 + 1] = sum == 0 ? 0 : 1 / sum;
             }
         }
     }
@@ -535,7 +537,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
 }
 
 /* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
-   numbers for distances, and heads up to 128 wide. */
+   bias, and heads up to 128 wide. */
 TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
     return run->element != sizeof(float) && !in->key_rows && in->d_head <= 128 && !trf__biased(in);
@@ -606,7 +608,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             sum += w[k] = expf((w[k] - maximum) * h.scores);
         sum = trf__block_sum(sum, shared);
         for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
-            w[k] = k < seen ? w[k] / sum : 0;
+            w[k] = k < seen && sum != 0 ? w[k] / sum : 0;
     }
 }
 

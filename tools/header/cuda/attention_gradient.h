@@ -60,7 +60,10 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 }
                 if (key + lane < seen) {
                     dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta) * h.scale;
+                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta);
+                    if (a.in.bias.numbers && a.partial)
+                        a.partial[trf__pairs_of(&h, i, 1) + key + lane] = s;
+                    s *= h.scale;
                 }
                 weights[warp * TRF__OTHERS + lane] = s;
                 __syncwarp();

@@ -166,9 +166,9 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>number-loss >>divergence >>clip >>accumulate
-//                     >>average >>adam >>top >>top-merge >>mix >>backpointers
+//                     >>attention >>attention-rows >>attention-tile >>attention-gradient
+//                     >>add_norm >>pool >>cross_entropy >>number-loss >>divergence >>clip
+//                     >>accumulate >>average >>adam >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -253,9 +253,9 @@
 //                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
 //                     >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
-//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
-//                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
-//                     >>blocks-cross-entropy
+//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape
+//                     >>blocks-attention >>blocks-rotary >>blocks-multi-head
+//                     >>blocks-feed-forward >>blocks-residual >>blocks-cross-entropy
 //
 // NOTATION
 //   d       d_model, the width of a token's vector

@@ -255,14 +255,21 @@ typedef struct trf__average {
 /* x (n) *= factor */
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
 
-/* What is added to the scaled q k^T of a head for a distance, key minus query: a number from a
-   table, or ALiBi's. Neither: nothing. Distances beyond `reach` count as reach. With a bias no span
-   has more queries than keys. */
+/* What is added to the scaled q k^T of a head: for a distance, key minus query, a number from a
+   table, or ALiBi's; or the caller's number for a query and a key. Neither: nothing. Distances
+   beyond `reach` count as reach. With distances no span has more queries than keys. */
 typedef struct trf__bias {
     const trf_real *table;              /* (rows, heads) or NULL */
     const int32_t *row_of;              /* (2 * reach + 1) rows of -reach, -reach + 1, ... */
     int64_t reach, rows;
     int alibi;
+    const trf_real *numbers;            /* the caller's, or NULL: (queries, keys) for all spans, or
+                                           with keys 0 a block (n_query, n_key) for each; -infinity
+                                           hides a key */
+    const int64_t *pairs;               /* (n_spans) how many pairs of a query and a key the spans
+                                           before have */
+    int64_t queries, keys;
+    int per_head;                       /* 1: each head has numbers of its own, one after another */
 } trf__bias;
 
 /* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys,
@@ -296,7 +303,10 @@ typedef struct trf__attention_gradient {
     const trf__act *dout, *out;
     const trf_real *stats;
     trf_real *dbias, *partial;          /* if in.bias has a table: its gradient, and scratch,
-                                           (n_spans, heads, rows of the table); or NULL */
+                                           (n_spans, heads, rows of the table); or NULL. If it has
+                                           numbers: NULL, and the gradients of all pairs, each span
+                                           a block (heads, n_query, n_key); or NULL. Those of keys
+                                           that a query does not see are not set */
     int first_bias;                     /* 1: dbias is set, not added to */
 } trf__attention_gradient;
 
@@ -810,7 +820,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 20
+#define TRF__COLUMN_VERSION 21
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

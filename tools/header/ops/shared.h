@@ -56,7 +56,25 @@ TRF__BOTH double trf__alibi_slope(int head, int n)
 
 TRF__BOTH int trf__biased(const trf__attention_in *in)
 {
-    return in->bias.alibi || in->bias.table != NULL;
+    return in->bias.alibi || in->bias.table || in->bias.numbers;
+}
+
+/* Where query i of the span begins in a list with a block for each span, (heads, n_query, n_key) or
+   without heads. */
+TRF__BOTH int64_t trf__pairs_of(const trf__head *h, int64_t i, int per_head)
+{
+    const trf__span *span = h->span;
+    int64_t before = h->in->bias.pairs[span - h->in->spans];
+    if (per_head) before = before * h->in->heads + (int64_t)h->head * span->n_query * span->n_key;
+    return before + i * span->n_key;
+}
+
+/* Where the caller's numbers for query i of the span begin, one for each key. */
+TRF__BOTH int64_t trf__numbers_at(const trf__head *h, int64_t i)
+{
+    const trf__bias *bias = &h->in->bias;
+    if (!bias->keys) return trf__pairs_of(h, i, bias->per_head);
+    return ((bias->per_head ? h->head : 0) * bias->queries + i) * bias->keys;
 }
 
 /* The row of the table for a distance, key minus query. */

@@ -126,6 +126,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     int h;
     a.in = *in;
     a.in.spans += s;
+    if (a.in.bias.pairs) a.in.bias.pairs += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;

@@ -136,7 +136,7 @@ int distance(const char *a, const char *b)
     return cost[n];
 }
 
-static const struct row *row_of(int command, const char *name)
+static const struct row *row_named(int command, const char *name)
 {
     int i;
     for (i = 0; i < n_rows; i++)
@@ -151,7 +151,7 @@ static int say_of_others(const struct command *command, const char *dashes, cons
 {
     int i;
     for (i = 0; i < n_commands; i++) {
-        const int own = row_of(commands[i].bit, plain) != NULL;
+        const int own = row_named(commands[i].bit, plain) != NULL;
         const char *ours = own || !name[1] ? NULL : ours_for(commands[i].bit, plain);
         if (commands[i].bit == command->bit || (!own && !ours)) continue;
         say("unknown option '%s%s'; trf %s %s%s", dashes, name, commands[i].name,
@@ -170,7 +170,7 @@ static void say_unknown(const struct command *command, const char *dashes, const
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     whole = strlen(name) > 1;
     for (i = 0; i == 0 || name[i - 1]; i++) plain[i] = name[i] == '_' ? '-' : name[i];
-    if (whole && (strcmp(plain, name) || !dashes[1]) && row_of(command->bit, plain)) {
+    if (whole && (strcmp(plain, name) || !dashes[1]) && row_named(command->bit, plain)) {
         say("unknown option '%s%s': trf calls it --%s", dashes, name, plain);
         return;
     }
