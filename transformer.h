@@ -289,7 +289,7 @@
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
-//     train on ids, with your own loop             trf_corpus_create, trf_train_step
+//     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     train on several machines                    trf_train_options.all_reduce
 //     divide a model among machines                trf_model_create_stage, trf_stage_create
@@ -1959,9 +1959,9 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
 //
-// trf_train_step makes one update. Its two halves are public too: use them to accumulate gradients,
-// to look at gradients, or to write your own optimizer. A step with numbers that are not finite is
-// skipped. That is not an error; the report says why.
+// trf_trainer_step makes one update. Its two halves are public too: use them to accumulate
+// gradients, to look at gradients, or to write your own optimizer. A step with numbers that are not
+// finite is skipped. That is not an error; the report says why.
 // -----------------------------------------------------------------------------------------------
 
 /* Label smoothing (paper 5.4): how the target distribution over V tokens spreads the smoothing e.
@@ -2085,9 +2085,9 @@ typedef struct trf_train_options {
     int32_t parts;
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
-       come with slices in a fixed order, last layer first. trf_train_step on the CPU calls it with
-       a layer's slice as soon as backward has finished it; in all other cases the optimizer step
-       calls it. It may return before the sum is done if all_reduce_end waits for it. Return
+       come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
+       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
+       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
        non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
        cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
        NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
@@ -2127,8 +2127,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
    fields for which it has no value to 0. With a head, target tokens are its labels without those
    that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
-    int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
-                                   far */
+    int64_t step;               /* number of the update, 1 for the first. trf_trainer_report and
+                                   trf_trainer_evaluate: updates so far, skipped ones included */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
@@ -2178,39 +2178,40 @@ TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_c
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
                                   trf_error *err);
 
-/* Makes one update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err);
+/* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err);
-/* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err);
+/* Fills the report of the last update, as trf_trainer_update does. `step` is the number of updates
+   so far, those of trf_trainer_end_step included. Before the first update, also after a checkpoint
+   was loaded, everything else is 0. */
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
    about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
    the second case, and if all_reduce fails, the gradients are discarded; batches without a target
    token then count as used (trf_place). */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
-/* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
-   from zero. A checkpoint that is saved afterwards counts the discarded batches as unused: the
-   corpus delivers them again after loading. */
+/* Forgets what has been accumulated since the last update: the next trf_trainer_forward_backward
+   starts from zero. A checkpoint that is saved afterwards counts the discarded batches as unused:
+   the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
-/* Ends an update that you have made yourself, instead of trf_optimizer_step. Discards the gradients
+/* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
    and increases the step number, which schedule and dropout masks follow. Adam's moments do not
    change. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
-/* Computes the loss without dropout and without gradients. Changes neither parameters nor moments
-   nor the step number. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err);
+/* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
+   dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither
+   parameters nor moments nor the step number. TRF_E_INVALID_ARG: there are no pairs. */
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err);
 
-/* Number of updates so far, skipped ones included. */
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -2245,8 +2246,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
      - n 0 takes the teachers away.
      - An update takes the time of their forward passes more, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
-     - report.loss is this loss, and nll is as always. trf_evaluate and validation have no teachers.
-       Labels of sequences (sequence_labels) keep their loss.
+     - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
+       teachers. Labels of sequences (sequence_labels) keep their loss.
      - Checkpoints store no teachers: set them again after loading. All ranks must set the same.
    TRF_E_INVALID_ARG, `what` teachers: teacher number `where` does not fit, as the message says.
    TRF_E_UNSUPPORTED: label_kind ANY or NUMBERS. TRF_E_STATE: gradients have been accumulated, or
@@ -2257,8 +2258,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
    write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_forward_backward until trf_optimizer_step, and you may change them before
-   it. If the options have `parts`, they are those of this rank's first part. */
+   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
+   them before it. If the options have `parts`, they are those of this rank's first part. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
@@ -2345,7 +2346,7 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 //   for each micro-batch     receive its rows, trf_stage_forward, send the rows that it gives
 //   for each micro-batch     receive their gradient, trf_stage_backward, send the gradient of what
 //                            came in
-//   trf_optimizer_step       on all stages
+//   trf_trainer_update       on all stages
 //
 // Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
 // orders are common:
@@ -2358,11 +2359,11 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // take the same time.
 //
 // Bits. On the CPU the weights are bit-identical to those of one process that calls
-// trf_forward_backward for the same micro-batches, if two conditions hold: every stage makes its
-// forward passes in the order of the micro-batches, and its backward passes too; and no parameter
-// is in several stages. The gradients of a parameter in several stages are added up in the order of
-// the stages. Then the weights equal those of one process up to rounding, and are bit-identical for
-// all orders of the calls.
+// trf_trainer_forward_backward for the same micro-batches, if two conditions hold: every stage
+// makes its forward passes in the order of the micro-batches, and its backward passes too; and no
+// parameter is in several stages. The gradients of a parameter in several stages are added up in
+// the order of the stages. Then the weights equal those of one process up to rounding, and are
+// bit-identical for all orders of the calls.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
@@ -2375,8 +2376,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
      - trf_model_copy_weights copies between stages and whole models, in both directions. So it
        gives a stage the weights of a loaded model, and makes one model of all stages.
      - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-       trf_model_average, trf_model_pack, and of the calls with a trainer trf_train_step,
-       trf_forward_backward and trf_evaluate. */
+       trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
+       trf_trainer_forward_backward and trf_trainer_evaluate. */
 TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
                                           int32_t first, int32_t end, trf_error *err);
 
@@ -2390,13 +2391,13 @@ typedef struct trf_stage trf_stage;
    before it. A whole model may have one too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
-   a function like trf_train_options.all_reduce, and may be the same one. trf_optimizer_step calls
+   a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls
    it, on all stages equally often and with equal counts. With it, all stages
      - clip by the norm of all gradients, skip the same updates and give the same report,
      - sum the gradients of parameters that several stages have, in the order of the stages if it
        keeps one. So all stages must freeze the same: call trf_trainer_freeze on each. It returns
        TRF_E_INVALID_ARG on a stage without a matching parameter, and changes nothing there.
-   It returns non-zero to fail: then trf_optimizer_step returns TRF_E_BACKEND, and the gradients are
+   It returns non-zero to fail: then trf_trainer_update returns TRF_E_BACKEND, and the gradients are
    discarded. stream is NULL on the CPU. sum may be NULL only for a whole model, which does not call
    it. */
 TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
@@ -2427,9 +2428,9 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
      dout    the gradient of `out`. The last stage ignores it (NULL)
      din     set to the gradient of `in`. The first stage ignores it (NULL)
-   The report of the last stage is that of trf_forward_backward; in other stages all but step is 0.
-   hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the gradients
-   are discarded. */
+   The report of the last stage is that of trf_trainer_forward_backward; in other stages all but
+   step is 0. hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the
+   gradients are discarded. */
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err);
 #endif
@@ -3121,7 +3122,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -3321,10 +3322,6 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
-   NULL. */
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err);
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
    has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
@@ -26527,8 +26524,8 @@ struct trf_trainer {
     int64_t *missed;                /* updates that its moments have not had, less all there were
                                        when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updated;                /* number of the last update that was made here; 0: none, */
-    double rate;                    /* and its learning rate */
+    int32_t updated;                /* 1: an update was made here, */
+    double rate;                    /* whose learning rate this is */
     trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
@@ -26891,7 +26888,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
 
 // >>trainer-state  options, frozen parameters and views between steps
 
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 {
     return trainer ? &trainer->options : NULL;
@@ -26912,7 +26908,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                      "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_optimizer_step, or discard their gradients", (long long)trainer->micro);
+                     "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
@@ -27537,8 +27533,8 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     return TRF_OK;
 }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err)
 {
     return trf__add_batch(trainer, batch, 0, report, err);
 }
@@ -27743,14 +27739,14 @@ TRF__FN void trf__update(const trf_trainer *t)
 
 /* Sums over ranks, then clipping and Adam in one go on the device; the host reads the result only
    for a report. */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
     double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "there are no gradients: call trf_forward_backward first");
+                         "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
@@ -27762,7 +27758,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trf__weights_own(trainer);
-    trainer->updated = trainer->step;
+    trainer->updated = 1;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -27786,11 +27782,10 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    if (!trainer->updated)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there has been no update yet");
-    TRF__TRY(trf__clip_result_of(trainer, &v, err));
+    TRF__ZERO(v);
+    if (trainer->updated) TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, v.sums, v.source_tokens);
-    report->step = trainer->updated;
+    report->step = trainer->step;
     report->gradient_norm = v.norm;
     report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
@@ -27803,8 +27798,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     return TRF_OK;
 }
 
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_status status;
     trf__report_clear(report);
@@ -27812,39 +27807,28 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
     status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
     if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
-    return trf_optimizer_step(trainer, report, err);
+    return trf_trainer_update(trainer, report, err);
 }
 
-/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err)
+/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. `sums`, unless
+   it is NULL, and source_tokens grow. */
+TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__sums *sums,
+                                 double *source_tokens, trf_error *err)
 {
-    const trf__run *run;
+    const trf__run *run = &t->pass.run;
     trf__loss loss;
-    trf__sums sums[2];
-    double source_tokens = 0;
-    trf__report_clear(report);
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
-    run = &trainer->pass.run;
-    trainer->pass.copies = 1;
-    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
-    if (trainer->written) trf__pack_weights(&trainer->pass);
-    TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
-    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
-                          (int)trainer->options.smoothing_rule);
+    t->pass.copies = 1;
+    TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
+    if (t->written) trf__pack_weights(&t->pass);
+    TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
+    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
-    if (trainer->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&trainer->pass, trainer->options.label_smoothing,
-                               (int)trainer->options.smoothing_rule);
+    if (t->pass.config->sequence_labels) {
+        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
+                                  (int)t->options.smoothing_rule);
         run->backend->cross_entropy(run, &loss);
     }
-    if (!report) return TRF_OK;
-    TRF__ZERO(sums);
-    TRF__TRY(trf__add_sums(&trainer->pass, sums, &source_tokens, err));
-    trf__report_means(report, sums, source_tokens);
-    report->step = trainer->step;
-    return TRF_OK;
+    return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
@@ -28417,7 +28401,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
-    TRF__TRY(trf_optimizer_step(t, report, err));
+    TRF__TRY(trf_trainer_update(t, report, err));
     for (i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
@@ -38274,7 +38258,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         return trf__fail(err, TRF_E_STATE, -1, "average",
                          "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trf_trainer_step(trainer));
+    first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
     job.to = trainer->average;
     job.from = trainer->model->weights;
@@ -38441,33 +38425,19 @@ TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
                      (int)pairs->target.count, (int)pairs->source.count);
 }
 
-/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
-   sums. */
-TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
-{
-    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
-    sum->step = r->step;
-    sum->loss += (r->loss - r->sequence_loss) * n;
-    sum->nll += r->nll * n;
-    sum->accuracy += r->accuracy * n;
-    sum->source_tokens += r->source_tokens;
-    sum->target_tokens += r->target_tokens;
-    sum->sequence_loss += r->sequence_loss * m;
-    sum->sequence_accuracy += r->sequence_accuracy * m;
-    sum->sequence_targets += r->sequence_targets;
-}
-
 TRF__COLD
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err)
 {
-    trf_step_report sum, one;
+    trf__sums sums[2];
+    double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
     trf_train_options limits;
     trf_batch batch;
-    if (report) TRF__ZERO(*report);
+    trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__needs_whole(trainer->model, err));
     limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
@@ -38477,7 +38447,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                                   "expected one pair or more, got none");
     TRF__TRY(trf__check_held_out(pairs, err));
-    TRF__ZERO(sum);
+    TRF__ZERO(sums);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
@@ -38486,20 +38456,11 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
-        TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
-        trf__sum_report(&sum, &one);
+        TRF__TRY(trf__evaluate(trainer, &batch, report ? sums : NULL, &source_tokens, err));
     }
-    if (sum.sequence_targets) {
-        sum.sequence_loss /= (double)sum.sequence_targets;
-        sum.sequence_accuracy /= (double)sum.sequence_targets;
-    }
-    if (sum.target_tokens) {
-        sum.loss /= (double)sum.target_tokens;
-        sum.nll /= (double)sum.target_tokens;
-        sum.accuracy /= (double)sum.target_tokens;
-    }
-    sum.loss += sum.sequence_loss;
-    if (report) *report = sum;
+    if (!report) return TRF_OK;
+    trf__report_means(report, sums, source_tokens);
+    report->step = trainer->step;
     return TRF_OK;
 }
 
@@ -38872,7 +38833,7 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
                                       trf_step_report *held, trf_error *err)
 {
     if (!l->held_out || !l->first_rank) return TRF_OK;
-    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
+    TRF__TRY(trf_trainer_evaluate(l->trainer, l->held_out, l->o->held_out_noise, held, err));
     TRF__TRY(trf__learn_score(l, held, p, err));
     p->validated = 1;
     p->loss = held->loss;
@@ -38956,14 +38917,14 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
         l->batches = i + 1;
         l->apart = l->o->agree != NULL;
         /* with one batch the sums of ranks begin during the backward pass */
-        if (l->o->accumulate == 1) status = trf_train_step(l->trainer, &batch, report, err);
-        else status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (l->o->accumulate == 1) status = trf_trainer_step(l->trainer, &batch, report, err);
+        else status = trf_trainer_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         l->apart = 0;
     }
     if (l->o->accumulate == 1) return TRF_OK;
     l->apart = l->o->agree != NULL;
-    status = trf_optimizer_step(l->trainer, report, err);
+    status = trf_trainer_update(l->trainer, report, err);
     if (status == TRF_OK) l->apart = 0;
     return status;
 }
@@ -41976,4 +41937,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 674053820
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3686142494

@@ -40,7 +40,7 @@ int main(void)
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();     /* ids one after another, and lengths: no padding */
         trf_step_report report;
-        if (trf_train_step(trainer, &batch, &report, &err)) goto done;
+        if (trf_trainer_step(trainer, &batch, &report, &err)) goto done;
         if (step % 100 == 0)
             printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
     }

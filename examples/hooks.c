@@ -84,9 +84,9 @@ static trf_status train(host *h, const trf_hooks *hooks)
     h->calls_left = 1000;
     status = trf_model_create(&model, &config, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &training, &err);
-    while (!status) status = trf_train_step(trainer, &batch, &step, &err);
+    while (!status) status = trf_trainer_step(trainer, &batch, &step, &err);
     report("training", &err);
-    if (trainer) printf("[host] cancelled after %d steps\n", (int)trf_trainer_step(trainer));
+    if (trf_trainer_report(trainer, &step, NULL) == TRF_OK) printf("[host] cancelled after %d steps\n", (int)step.step);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return status;

@@ -278,7 +278,7 @@ static void *run(void *user)
         }
         meet();
         if (update > 1) add_up(s);                      /* the first also gets memory */
-        CHECK(trf_optimizer_step(s->trainer, &report, &err))
+        CHECK(trf_trainer_update(s->trainer, &report, &err))
         if (end == LAYERS && update % 5 == 0) printf("update %d  loss %.4f\n", update, report.loss);
     }
     s->hash = hash_weights(s);

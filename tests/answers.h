@@ -262,7 +262,7 @@ static KIT_UNUSED gradients gradients_of(const trf_config *model_config, int32_t
     options.recompute = recompute;
     OK(trf_model_create(&model, &config, &err));
     OK(trf_trainer_create(&trainer, model, &options, &err));
-    OK(trf_forward_backward(trainer, &batch, &report, &err));
+    OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor p = trf_trainer_gradient(trainer, i);
         int64_t n = trf_tensor_count(&p);

@@ -43,7 +43,18 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
 {
     trf_load_options o = kit_from_memory(bytes, n, options);
     return trf_file_open(file, NULL, &o, err);
-}/* Numbers of texts. */
+}
+
+#if !defined(TRF_NO_TRAIN)
+/* Updates so far. */
+static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)
+{
+    trf_step_report report;
+    return trf_trainer_report(trainer, &report, NULL) == TRF_OK ? report.step : 0;
+}
+#endif
+
+/* Numbers of texts. */
 static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
 {
     int32_t n = 0;

@@ -129,7 +129,7 @@ int main(void)
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = training.threads = search.threads = sampling.threads = 1;
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return 1;
-    if (trf_train_step(trainer, &batch, NULL, &err)) return 2;
+    if (trf_trainer_step(trainer, &batch, NULL, &err)) return 2;
     trf_trainer_destroy(trainer);
     if (trf_model_copy(&copy, model, &err) || trf_translator_create(&translator, copy, &search, &err)) return 3;
     if (trf_translate(translator, &batch.source, NULL, &err)) return 4;
@@ -419,7 +419,7 @@ __attribute__((visibility("default"))) double plugin(int threads)
     training.threads = threads;
     for (i = 0; i < 200; i++) { ids[i] = 4 + i * i % 20; lengths[i / 10] = 10; }
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return -1;
-    for (i = 0; i < 3; i++) if (trf_train_step(trainer, &batch, &report, &err)) return -2;
+    for (i = 0; i < 3; i++) if (trf_trainer_step(trainer, &batch, &report, &err)) return -2;
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return report.loss;
@@ -704,12 +704,18 @@ job "the header takes FLT_EVAL_METHOD 16" \
 cat >before.c <<'END'
 #include "transformer.h"
 #include <stdio.h>
+#include <string.h>
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
                trf_tensor *x, const char *path, trf_error *e);
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
                trf_tensor *x, const char *path, trf_error *e)
 {
     trf_data_lines lines = trf_dataset_lines(d);
+    trf_batch b;
+    trf_step_report p;
+    memset(&b, 0, sizeof b);
+    if (trf_train_step(t, &b, &p, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &p, e)) return 3;
+    if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;
     printf("a, (text) %d %s %d", (int)lines.n, trf_dataset_labels(d), (int)trf_dataset_stream(d));
     if (trf_model_save(m, path ? path : "a, b", e) || trf_checkpoint_save(t, NULL, /* a, comment */ path, e)) return 1;
     if (trf_vocab_load_sentencepiece(v, path, NULL, e) || trf_vocab_from_wordpiece(v, path, 3, NULL, e)) return 2;
@@ -722,8 +728,9 @@ job "tools/rename.sh brings calls of 0.3 to today's, keeps the file as it was, a
     $quick -std=c99 $warnings $cblas -I'$root' -fsyntax-only before.c &&
     grep -q 'trf_dataset_facts(d)->labels' before.c &&
     sh '$root/tools/rename.sh' before.c >renamed.txt && [ ! -s renamed.txt ] &&
-    echo 'int x = trf_is_perfect(1, 2); trf_tag(a, b, c, d);' >before.c &&
-    no sh '$root/tools/rename.sh' before.c >renamed.txt && grep -q 'orig is there already' renamed.txt &&
+    echo 'int x = trf_is_perfect(1, 2); trf_tag(a, b, c, d); trf_trainer_step(t);' >before.c &&
+    no sh '$root/tools/rename.sh' before.c >renamed.txt 2>&1 &&
+    grep -q 'trf_trainer_step with 1' renamed.txt && grep -q 'orig is there already' renamed.txt &&
     grep -q 'before.c:1:.*trf_is_perfect.*api-changes' renamed.txt && grep -q trf_tag before.c"
 
 # --- what is said ----------------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ static trf_status updates(course *c, int n, double *loss, trf_error *err)
         trf_batch batch;
         trf_step_report report;
         if (trf_corpus_next(c->corpus, &batch, err) ||
-            trf_train_step(c->trainer, &batch, &report, err))
+            trf_trainer_step(c->trainer, &batch, &report, err))
             return (trf_status)err->status;
         loss[i] = report.loss;
     }

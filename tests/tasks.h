@@ -135,7 +135,7 @@ static int learn(void **state)
         trf_trainer_create(&trainer, learnt, &training, &err))
         return -1;
     for (step = 0; step < 250; step++)
-        if (trf_train_step(trainer, backwards(&p), &report, &err)) return -1;
+        if (trf_trainer_step(trainer, backwards(&p), &report, &err)) return -1;
     trf_trainer_destroy(trainer);
     return report.nll > 0.02 && report.nll < 1.5 ? 0 : -1;
 }

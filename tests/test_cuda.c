@@ -194,8 +194,8 @@ static void train_both(const kind *k, int steps, double tolerance)
         trf_batch batch =
             batch_of(k, &data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, (uint64_t)step);
         trf_step_report a, b;
-        OK(trf_train_step(cpu.trainer, &batch, &a, &err));
-        OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+        OK(trf_trainer_step(cpu.trainer, &batch, &a, &err));
+        OK(trf_trainer_step(gpu.trainer, &batch, &b, &err));
         near_or_fail(k->name, step, a.loss, b.loss, tolerance);
         near_or_fail(k->name, step, a.nll, b.nll, tolerance);
         near_or_fail(k->name, step, a.gradient_norm, b.gradient_norm, 10 * tolerance);
@@ -244,8 +244,8 @@ static void test_long_fillers(void **state)
         for (i = 0; i < PAIRS; i++) lengths[i] = SHORT;
         for (step = 1; step <= 3; step++) {
             trf_step_report a, b;
-            OK(trf_train_step(cpu.trainer, &batch, &a, &err));
-            OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+            OK(trf_trainer_step(cpu.trainer, &batch, &a, &err));
+            OK(trf_trainer_step(gpu.trainer, &batch, &b, &err));
             near_or_fail("loss", step, a.loss, b.loss, 1e-5);
             near_or_fail("norm", step, a.gradient_norm, b.gradient_norm, 1e-4);
         }
@@ -267,9 +267,9 @@ static void test_filling_follows_the_batch(void **state)
     for (k = 0; k < 3; k++) {
         side s = side_within(&kinds[0], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32, tokens[k]);
         trf_batch batch = kit_fill(&data, 30, 1, 20, kinds[0].vocab, 5);
-        if (k == 1) OK(trf_evaluate(s.trainer, &batch, NULL, &err));
+        if (k == 1) OK(trf_trainer_evaluate(s.trainer, &batch, NULL, NULL, &err));
         batch = kit_fill(&data, 9, 1, 8, kinds[0].vocab, 1);
-        for (step = 0; step < 4; step++) OK(trf_train_step(s.trainer, &batch, NULL, &err));
+        for (step = 0; step < 4; step++) OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         hash[k] = hash_weights(HASH_START, s.model);
         rows[k] = s.trainer->pass.decoder.rows;
         side_end(&s);
@@ -336,8 +336,8 @@ static void test_training_in_16_bits(void **state)
         double first = 0, sum_wide = 0, sum_narrow = 0;
         for (step = 1; step <= 12; step++) {
             trf_batch batch = batch_of(k, &data, 4, 1, 9, (uint64_t)(step % 3));
-            OK(trf_train_step(wide.trainer, &batch, &a, &err));
-            OK(trf_train_step(narrow.trainer, &batch, &b, &err));
+            OK(trf_trainer_step(wide.trainer, &batch, &a, &err));
+            OK(trf_trainer_step(narrow.trainer, &batch, &b, &err));
             assert_int_equal(b.skipped, 0);
             if (step <= 8) near_or_fail(k->name, step, a.loss, b.loss, 1e-2);
             if (step == 1) first = b.loss;
@@ -587,10 +587,10 @@ static KIT_UNUSED void test_counts(void **state)
     gpu_numbers before;
     int step;
     (void)state;
-    OK(trf_train_step(s.trainer, &batch, &report, &err));
+    OK(trf_trainer_step(s.trainer, &batch, &report, &err));
     before = gpu_on_cpu;
     for (step = 0; step < 6; step++)
-        OK(trf_train_step(s.trainer, &batch, NULL, &err)); /* more than stages */
+        OK(trf_trainer_step(s.trainer, &batch, NULL, &err)); /* more than stages */
     assert_int_equal(gpu_on_cpu.uploads - before.uploads, 6);
     assert_int_equal(gpu_on_cpu.downloads - before.downloads, 0);
     assert_int_equal(gpu_on_cpu.syncs - before.syncs, 0);
@@ -601,7 +601,7 @@ static KIT_UNUSED void test_counts(void **state)
     assert_int_equal(gpu_on_cpu.graphs - before.graphs,
                      6); /* the second step records, and plays what it has */
     before = gpu_on_cpu;
-    OK(trf_train_step(s.trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
     assert_int_equal(gpu_on_cpu.graphs - before.graphs, 1);
     assert_in_range(gpu_on_cpu.launches - before.launches, 2, 4);       /* the optimizer's alone */
     side_end(&s);
@@ -713,13 +713,13 @@ static void test_replay(void **state)
                 trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)(step < 4 ? 0 : step));
                 if (step == 1) {        /* in the middle of the list that is recorded now */
                     stop_at = 3;
-                    assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err),
+                    assert_int_equal(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err),
                                      TRF_E_CANCELLED);
                     stop_at = 0;
                 }
-                OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
-                if (step % 3 == 0) OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
-                OK(trf_optimizer_step(s.trainer, NULL, &err));
+                OK(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err));
+                if (step % 3 == 0) OK(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err));
+                OK(trf_trainer_update(s.trainer, NULL, &err));
             }
             hash[recorded] = hash_weights(i == 1 ? HASH_START : hash[recorded], s.model);
             assert_true(!COUNTED || recorded == (gpu_on_cpu.graphs > played));
@@ -745,7 +745,7 @@ static void test_replay_of_other_options(void **state)
             if (step == 3) o.label_smoothing = 0.4;
             if (step == 6) trf_train_set_dropout(&o, 0.5);
             if (step % 3 == 0) OK(trf_trainer_set_options(s.trainer, &o, &err));
-            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+            OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         }
         hash[recorded] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -765,7 +765,7 @@ static void late_reports(trf_precision precision)
         for (step = 1; step <= 7; step++) {
             trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[2].vocab, (uint64_t)step);
             trf_step_report report;
-            OK(trf_train_step(s.trainer, &batch, late ? NULL : &report, &err));
+            OK(trf_trainer_step(s.trainer, &batch, late ? NULL : &report, &err));
         }
         hash[late] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -803,7 +803,7 @@ static void resume(trf_precision precision)
                 s.trainer = NULL;
                 OK(trf_checkpoint_load(&s.model, &s.trainer, NULL, path, NULL, &load, &err));
             }
-            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+            OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         }
         hash[cut] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -847,7 +847,7 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     status = trf_model_create(&model, &c, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &o, &err);
     for (step = 1; !status && step <= 3; step++)        /* plainly, recorded, played */
-        status = trf_train_step(trainer, &batch, step == 3 ? &report : NULL, &err);
+        status = trf_trainer_step(trainer, &batch, step == 3 ? &report : NULL, &err);
     if (!status) status = trf_translator_create(&translator, model, &search, &err);
     if (!status) status = trf_translate(translator, &batch.source, NULL, &err);
     if (!status) *hash = hash_answers(HASH_START, translator, batch.source.count);

@@ -479,7 +479,7 @@ static void wide_beam_is_exhaustive(void **state)
         batch.target = sequences_of(targets, longer, 32);
         batch.ordinal = 0;
         memset(&batch.place, 0, sizeof batch.place);
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
     look = translator_of(model, NULL);

@@ -52,7 +52,7 @@ static void lab_close(lab *l)
 static trf_step_report step(lab *l, const trf_batch *batch)
 {
     trf_step_report report;
-    OK(trf_train_step(l->trainer, batch, &report, &err));
+    OK(trf_trainer_step(l->trainer, batch, &report, &err));
     return report;
 }
 
@@ -75,14 +75,14 @@ static uint64_t hash_of_steps(const trf_config *c, const trf_train_options *o,
                                  ? *batch
                                  : kit_slice(batch, part * 3, part ? batch->target.count - 3 : 3);
             some.ordinal = 0;
-            OK(trf_forward_backward(l.trainer, &some, &report, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &some, &report, &err));
             hash = hash_bytes(hash, &report, sizeof report);
         }
         hash = hash_gradients(hash, l.trainer);
-        OK(trf_optimizer_step(l.trainer, &report, &err));
+        OK(trf_trainer_update(l.trainer, &report, &err));
         assert_int_equal(report.skipped, 0);
         hash = hash_bytes(hash, &report, sizeof report);
-        OK(trf_evaluate(l.trainer, batch, &report, &err));
+        OK(trf_trainer_evaluate(l.trainer, batch, NULL, &report, &err));
         hash = hash_bytes(hash, &report, sizeof report);
     }
     hash ^= hash_state(l.trainer);
@@ -323,7 +323,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     }
     assert_int_equal(count, n);
     hash_each(before, &l);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor g = trf_trainer_gradient(l.trainer, i);
         trf_real *numbers = kit_numbers(g);
@@ -333,7 +333,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
             sum += (double)numbers[k] * (double)numbers[k];
         free(numbers);
     }
-    OK(trf_optimizer_step(l.trainer, &report, &err));
+    OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(fabs(report.gradient_norm - sqrt(sum) / (double)report.target_tokens) <=
                 1e-5 * report.gradient_norm);
@@ -411,16 +411,16 @@ static void frozen_and_skipped(void **state)
     uint64_t hash;
     (void)state;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
-    OK(trf_optimizer_step(l.trainer, &report, &err));
+    OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(report.gradient_norm < 100);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
     kit_set(trf_trainer_gradient(l.trainer, other), 5, -HUGE_VAL);
     hash = hash_weights(HASH_START, l.model);
-    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    OK(trf_trainer_update(l.trainer, NULL, &err));
     OK(trf_trainer_freeze(l.trainer, "*embed*", 1, NULL, &err));
     OK(trf_trainer_report(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 1);
@@ -453,7 +453,7 @@ static void frozen_and_thawed(void **state)
     OK(trf_trainer_freeze(l.trainer, "*", 1, &n, &err));
     hash = hash_weights(HASH_START, l.model);
     assert_true(step(&l, &batch).gradient_norm == 0);
-    assert_int_equal(trf_trainer_step(l.trainer), 3);
+    assert_int_equal(kit_updates(l.trainer), 3);
     assert_true(hash_weights(HASH_START, l.model) == hash);
     OK(trf_trainer_freeze(l.trainer, "*", 0, &n, &err));
     assert_true(step(&l, &batch).gradient_norm > 0);
@@ -565,11 +565,11 @@ static void freezing_refused(void **state)
     FAILS(trf_trainer_freeze(l.trainer, "", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", 2, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", -1, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     n = 5;
     FAILS(trf_trainer_freeze(l.trainer, "*", 1, &n, &err), TRF_E_STATE, "gradients", 0);
     assert_int_equal(n, 0);
-    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    OK(trf_trainer_update(l.trainer, NULL, &err));
     step(&same, &batch);
     assert_true(hash_state(l.trainer) == hash_state(same.trainer));     /* nothing was frozen */
     lab_close(&l);

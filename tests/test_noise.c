@@ -594,9 +594,9 @@ static void parts_of_a_step(void **state)
             part.ordinal = i;
             OK(trf_noise_apply(noise, &part, &part, &err));
             if (way < 2) part.ordinal = 0;
-            OK(trf_forward_backward(trainer, &part, NULL, &err));
+            OK(trf_trainer_forward_backward(trainer, &part, NULL, &err));
         }
-        OK(trf_optimizer_step(trainer, &report, &err));
+        OK(trf_trainer_update(trainer, &report, &err));
         loss[way] = report.loss;
         norm[way] = report.gradient_norm;
         trf_trainer_destroy(trainer);
@@ -963,7 +963,7 @@ static void learning(void **state)
         for (i = 0; i < 80; i++) {
             OK(trf_corpus_next(corpus, &batch, &err));
             OK(trf_noise_apply(noise, &batch, &batch, &err));
-            OK(trf_train_step(trainer, &batch, &report, &err));
+            OK(trf_trainer_step(trainer, &batch, &report, &err));
             if (i == 0) first = report.loss;
         }
         if (!(report.loss < 0.4 * first)) fail_msg("kind %d: from %g to %g", k, first, report.loss);

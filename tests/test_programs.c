@@ -46,7 +46,7 @@ static void front_page(void **state)
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();
         trf_step_report report;
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
         assert_int_equal(report.step, step);
         assert_true(fabs(report.learning_rate - trf_learning_rate(&training, 32, step)) < 1e-15);
         if (step == 1) first = report.loss;
@@ -121,7 +121,7 @@ static void strings(void **state)
         batch.target = sequences_of(ids[1], lengths, 32);
         batch.ordinal = 0;
         memset(&batch.place, 0, sizeof batch.place);
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
     OK(trf_model_save(model, in_folder("de-fr.safetensors"), NULL, &err));
@@ -272,15 +272,15 @@ static void own_memory_and_cancel(void **state)
     g.logged = 0;               /* a build that is not optimised has said so */
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     OK(trf_translate(translator, &batch->source, NULL, &err));
     before = g.blocks;
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     OK(trf_translate(translator, &batch->source, NULL, &err));
     assert_int_equal(g.blocks, before);                 /* nothing new in steady state */
 
     g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     before = g.asked;
     assert_true(
         before >=
@@ -289,7 +289,7 @@ static void own_memory_and_cancel(void **state)
     for (at = 1; at <= before; at++) {
         g.asked = 0;
         g.quit_at = at;
-        FAILS(TRF_E_CANCELLED, trf_train_step(trainer, batch, &report, &err));
+        FAILS(TRF_E_CANCELLED, trf_trainer_step(trainer, batch, &report, &err));
         assert_true(hash_state(trainer) == hash);
     }
     for (i = 0; i < 3; i++) { /* what can be recorded is, after the second time */
@@ -306,7 +306,7 @@ static void own_memory_and_cancel(void **state)
     }
     g.quit_at = 0;
     for (i = 0; i < 2; i++) OK(trf_translate(translator, &batch->source, NULL, &err));
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     assert_int_equal(report.step, 4);                   /* the cancelled ones do not count */
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
@@ -410,7 +410,7 @@ static void corpus_and_checkpoint(void **state)
     OK(trf_model_create(&model, &config, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) {
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
         sentences += batch.source.count;
         if (++steps == 13)
             OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), NULL, &err));
@@ -426,12 +426,12 @@ static void corpus_and_checkpoint(void **state)
     corpus = filled_corpus();           /* another life */
     OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL,
                            &err));
-    assert_int_equal(trf_trainer_step(trainer), 13);
+    assert_int_equal(kit_updates(trainer), 13);
     assert_true(hash_state(trainer) != whole);
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK)
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     assert_int_equal(status, TRF_E_END);
-    assert_int_equal(trf_trainer_step(trainer), steps);
+    assert_int_equal(kit_updates(trainer), steps);
     assert_true(hash_state(trainer) == whole);
     trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
 }
@@ -461,7 +461,7 @@ static void own_loop(void **state)
     kept = hash_tensor(HASH_START, trf_model_parameter(model, frozen));
 
     for (round = 0; round < 30; round++) {              /* plain gradient descent */
-        OK(trf_forward_backward(trainer, batch, &report, &err));
+        OK(trf_trainer_forward_backward(trainer, batch, &report, &err));
         tokens = (double)report.target_tokens;
         squares = 0;
         for (i = 0; i < trf_model_parameter_count(model); i++) {
@@ -488,8 +488,8 @@ static void own_loop(void **state)
             kit_close(&g);
         }
         trf_trainer_end_step(trainer);
-        assert_int_equal(trf_trainer_step(trainer), round + 1);
-        OK(trf_evaluate(trainer, batch, &after, &err));
+        assert_int_equal(kit_updates(trainer), round + 1);
+        OK(trf_trainer_evaluate(trainer, batch, NULL, &after, &err));
         if (round == 0) { /* the loss falls by what the gradient promises */
             first = report.loss;
             expected = rate * squares;
@@ -498,8 +498,8 @@ static void own_loop(void **state)
     }
     assert_true(after.loss < first - 0.05);
     assert_true(kept == hash_tensor(HASH_START, trf_model_parameter(model, frozen)));
-    FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* there are none left */
-    assert_int_equal(trf_trainer_step(trainer), round);
+    FAILS(TRF_E_STATE, trf_trainer_update(trainer, &report, &err));     /* there are none left */
+    assert_int_equal(kit_updates(trainer), round);
     assert_null(trf_trainer_gradient(trainer, -1).data);
     assert_null(trf_trainer_parameter(trainer, trf_model_parameter_count(model)).data);
     trf_trainer_destroy(trainer);
@@ -520,7 +520,7 @@ static void changed_gradients(void **state)
     (void)state;
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    OK(trf_forward_backward(trainer, backwards(&p), &report, &err));
+    OK(trf_trainer_forward_backward(trainer, backwards(&p), &report, &err));
     w = trf_model_parameter(model, 0);
     g = trf_trainer_gradient(trainer, 0);
     before = hash_tensor(HASH_START, w);
@@ -528,7 +528,7 @@ static void changed_gradients(void **state)
     g = kit_open(g);
     memset(g.data, 0, (size_t)trf_tensor_count(&g) * sizeof *g.data);
     kit_close(&g);
-    OK(trf_optimizer_step(trainer, &report, &err));
+    OK(trf_trainer_update(trainer, &report, &err));
     assert_true(before == hash_tensor(HASH_START, w));
     assert_true(all != hash_weights(HASH_START, model));
     trf_trainer_destroy(trainer);
@@ -722,7 +722,7 @@ static void *train_rank(void *argument)
     r->status = trf_model_copy(&r->model, learnt, NULL);
     if (r->status == TRF_OK) r->status = trf_trainer_create(&trainer, r->model, &training, NULL);
     for (step = 0; r->status == TRF_OK && step < RANK_STEPS; step++)
-        r->status = trf_train_step(trainer, &part, &r->report, NULL);
+        r->status = trf_trainer_step(trainer, &part, &r->report, NULL);
     if (r->status == TRF_OK) r->hash = hash_state(trainer);
     trf_trainer_destroy(trainer);
     return NULL;
@@ -759,7 +759,7 @@ static void two_machines(void **state)
     training.epsilon = 1e-3;
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
+    for (i = 0; i < RANK_STEPS; i++) OK(trf_trainer_step(trainer, &p.batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor a = kit_open(trf_model_parameter(model, i)),
                    b = kit_open(trf_model_parameter(ranks[0].model, i));
@@ -815,12 +815,12 @@ static void broken_network(void **state)
     for (calls = 0; calls < 5; calls++) {           /* four layers, and the embeddings */
         uint64_t before = hash_state(trainer);
         good = calls;
-        FAILS(TRF_E_BACKEND, trf_train_step(trainer, backwards(&p), &report, &err));
+        FAILS(TRF_E_BACKEND, trf_trainer_step(trainer, backwards(&p), &report, &err));
         assert_true(hash_state(trainer) == before);
-        FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* discarded */
+        FAILS(TRF_E_STATE, trf_trainer_update(trainer, &report, &err));     /* discarded */
     }
     good = 5;
-    OK(trf_train_step(trainer, backwards(&p), &report, &err));
+    OK(trf_trainer_step(trainer, backwards(&p), &report, &err));
     assert_int_equal(good, 0);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -888,7 +888,7 @@ static void decoder_only(void **state)
             lengths[i] = LENGTH;
             for (k = 0; k < LENGTH; k++) ids[i * LENGTH + k] = FIRST + (start + k) % CYCLE;
         }
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     assert_true(report.accuracy > 0.9);         /* all but the first */
     trf_trainer_destroy(trainer);
@@ -1037,7 +1037,7 @@ static void nothing_given(void **state)
                 trf_model_parameter_index(learnt, NULL) == -1);
     assert_true(trf_hypothesis_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
     assert_true(trf_source_rows(NULL, &batch->source) == 0 && trf_target_rows(learnt, NULL) == 0);
-    assert_true(trf_trainer_step(NULL) == 0 && !trf_trainer_options(NULL));
+    assert_true(kit_updates(NULL) == 0 && !trf_trainer_options(NULL));
     assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
                 trf_tensor_count(NULL) == 0);
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
@@ -1064,7 +1064,7 @@ static void nothing_given(void **state)
         FAILS(TRF_E_INVALID_ARG, trf_translate_text(NULL, "a", text, sizeof text, &err));
         assert_string_equal(text, "");
         memset(&report, 0x55, sizeof report);
-        FAILS(TRF_E_INVALID_ARG, trf_train_step(NULL, batch, &report, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_trainer_step(NULL, batch, &report, &err));
         assert_true(report.step == 0 && report.loss == 0);
         memset(&half, 0, sizeof half);
         half.free = free_nothing;
@@ -1099,15 +1099,15 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, "a", NULL, sizeof text, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, NULL, &report, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &no_ids, &report, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_evaluate(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &no_ids, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_evaluate(trainer, NULL, NULL, &report, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_copy(&copy, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_load(&copy, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", NULL, &err));
-    assert_int_equal(trf_train_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_train_step(trainer, batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_step(trainer, batch, NULL, NULL), TRF_OK);
     trf_trainer_destroy(trainer);
     trf_translator_destroy(t);
     trf_model_destroy(model);

@@ -99,18 +99,18 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
     for (step = 0; step < steps; step++) {
-        assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
         assert_true(report.target_tokens > 1024 && report.source_tokens > 1024);
         hash = hash_bytes(hash, &report.loss, sizeof report.loss);
         hash = hash_gradients(hash, trainer);
-        assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(trainer, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, 0);
         hash = hash_bytes(hash, &report.gradient_norm, sizeof report.gradient_norm);
     }
     hash = hash_weights(hash, model);
     hash = hash_bytes(hash, trainer->m, (size_t)model->layout.n_weights * sizeof(trf_real));
     hash = hash_bytes(hash, trainer->v, (size_t)model->layout.n_weights * sizeof(trf_real));
-    assert_int_equal(trf_evaluate(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_evaluate(trainer, &batch, NULL, &report, NULL), TRF_OK);
     hash = hash_bytes(hash, &report.nll, sizeof report.nll);
     assert_int_equal(trf_translator_create(&translator, model, &s, NULL), TRF_OK);
     assert_int_equal(trf_score(translator, &batch, scores, NULL), TRF_OK);
@@ -333,14 +333,14 @@ static void new_trainer(trf_model **model, trf_trainer **trainer, int threads)
 /* Steps until `last`, each of `micro` batches. */
 static void train_until(trf_trainer *trainer, trf_corpus *corpus, int64_t last, int micro)
 {
-    while (trf_trainer_step(trainer) < last) {
+    while (kit_updates(trainer) < last) {
         int i;
         for (i = 0; i < micro; i++) {
             trf_batch batch;
             assert_int_equal(trf_corpus_next(corpus, &batch, NULL), TRF_OK);
-            assert_int_equal(trf_forward_backward(trainer, &batch, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(trainer, &batch, NULL, NULL), TRF_OK);
         }
-        assert_int_equal(trf_optimizer_step(trainer, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(trainer, NULL, NULL), TRF_OK);
     }
 }
 
@@ -377,7 +377,7 @@ static uint64_t resumed(const char *path, int micro, int threads, int64_t *step)
     }
     assert_int_equal(trf_checkpoint_load(&model, &trainer, corpus, path, given, NULL, NULL),
                      TRF_OK);
-    *step = trf_trainer_step(trainer);
+    *step = kit_updates(trainer);
     train_until(trainer, corpus, WHOLE, micro);
     hash = hash_state(trainer);
     trf_trainer_destroy(trainer);

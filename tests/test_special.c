@@ -296,7 +296,7 @@ static double train(trf_model *model, const trf_batch *batch)
     trf_trainer *trainer;
     int i;
     OK(trf_trainer_create(&trainer, model, &o, &err));
-    for (i = 0; i < 3; i++) OK(trf_train_step(trainer, batch, &report, &err));
+    for (i = 0; i < 3; i++) OK(trf_trainer_step(trainer, batch, &report, &err));
     trf_trainer_destroy(trainer);
     return report.loss;
 }

@@ -196,7 +196,7 @@ static void *stage_main(void *argument)
             if (m < MICROS) stage_pass(j, p, update, m, 0);
         }
         plant(j, update);
-        j->failures += trf_optimizer_step(j->trainer, &j->reports[update], NULL) != TRF_OK;
+        j->failures += trf_trainer_update(j->trainer, &j->reports[update], NULL) != TRF_OK;
     }
     free(p);
     return NULL;
@@ -263,11 +263,11 @@ static void *whole_main(void *argument)
     for (update = 0; update < UPDATES && !j->failures; update++) {
         for (m = 0; m < MICROS; m++) {
             trf_batch b = micro_batch(j, p, update, m);
-            j->failures += trf_forward_backward(j->trainer, &b, &j->micros[MICROS * update + m],
-                                                NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(j->trainer, &b, &j->micros[MICROS * update + m],
+                                                        NULL) != TRF_OK;
         }
         plant(j, update);
-        j->failures += trf_optimizer_step(j->trainer, &j->reports[update], NULL) != TRF_OK;
+        j->failures += trf_trainer_update(j->trainer, &j->reports[update], NULL) != TRF_OK;
     }
     free(p);
     return NULL;
@@ -500,10 +500,10 @@ static void busy_trainer(stage_job *job)
     assert_non_null(p);
     b = micro_batch(job, p, 0, 0);
     OK(trf_stage_forward(job->stage, 0, &b, NULL, NULL, &err));
-    FAILS(TRF_E_STATE, trf_forward_backward(job->trainer, &b, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_forward_backward(job->trainer, &b, NULL, &err));
     assert_string_equal(err.what, "slots");
     OK(trf_stage_backward(job->stage, 0, NULL, NULL, NULL, &err));
-    OK(trf_forward_backward(job->trainer, &b, NULL, &err));
+    OK(trf_trainer_forward_backward(job->trainer, &b, NULL, &err));
     free(p);
 }
 
@@ -687,7 +687,7 @@ static void seams_are_checked(void **state)
     wrong.ordinal = -1;
     FAILS(TRF_E_INVALID_ARG, trf_stage_forward(a.j.stage, 0, &wrong, &a.in, NULL, &err));
     assert_string_equal(err.what, "ordinal");
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     FAILS(TRF_E_STATE, trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     assert_non_null(strstr(err.message, "trf_stage_backward"));
@@ -698,10 +698,10 @@ static void seams_are_checked(void **state)
     FAILS(TRF_E_STATE, trf_trainer_freeze(a.j.trainer, "*", 1, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 1, &a.batch, &a.in, NULL, &err));
     OK(trf_stage_backward(a.j.stage, 0, NULL, &a.din, NULL, &err));
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     assert_string_equal(err.what, "slots");
     OK(trf_stage_backward(a.j.stage, 1, NULL, &a.din, NULL, &err));
-    OK(trf_optimizer_step(a.j.trainer, NULL, &err));
+    OK(trf_trainer_update(a.j.trainer, NULL, &err));
     a.j.o.parts = 1;
     OK(trf_trainer_set_options(a.j.trainer, &a.j.o, &err));
     FAILS(TRF_E_STATE, trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
@@ -778,14 +778,14 @@ static void nothing_half_done(void **state)
     /* a hook that fails */
     before = hash_state(a.j.trainer);
     fail_at = calls + 1;
-    FAILS(TRF_E_BACKEND, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_BACKEND, trf_trainer_update(a.j.trainer, NULL, &err));
     assert_string_equal(err.what, "sum");
     assert_true(hash_state(a.j.trainer) == before);
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     OK(trf_stage_backward(a.j.stage, 0, NULL, &a.din, NULL, &err));
-    OK(trf_optimizer_step(a.j.trainer, NULL, &err));
-    OK(trf_optimizer_step(b.j.trainer, NULL, &err));
+    OK(trf_trainer_update(a.j.trainer, NULL, &err));
+    OK(trf_trainer_update(b.j.trainer, NULL, &err));
     assert_true(hash_state(a.j.trainer) == hash_state(b.j.trainer));
     alone_close(&a);
     alone_close(&b);
@@ -809,7 +809,7 @@ static void no_targets(void **state)
     OK(trf_stage_forward(j.stage, 0, &b, NULL, &out, &err));
     OK(trf_stage_backward(j.stage, 0, &out, NULL, NULL, &err));
     before = hash_state(j.trainer);
-    FAILS(TRF_E_STATE, trf_optimizer_step(j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(j.trainer, NULL, &err));
     assert_string_equal(err.what, "tokens");
     assert_true(hash_state(j.trainer) == before);
     stages_close(&j, 1);
@@ -836,7 +836,7 @@ static void scratch_grows_between(void **state)
     OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
     for (i = 0; i < 6; i++) {
         if (i == 3) {
-            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            OK(trf_trainer_forward_backward(j.trainer, &more, NULL, &err));
             trf_trainer_discard_gradients(j.trainer);
         }
         OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
@@ -864,10 +864,10 @@ static void whole_models_alone(void **state)
     (void)state;
     alone_open(&a, 0, 1);
     model = a.j.model;
-    FAILS(TRF_E_STATE, trf_train_step(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_step(a.j.trainer, &a.batch, NULL, &err));
     assert_string_equal(err.what, "model");
-    FAILS(TRF_E_STATE, trf_forward_backward(a.j.trainer, &a.batch, NULL, &err));
-    FAILS(TRF_E_STATE, trf_evaluate(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_forward_backward(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_evaluate(a.j.trainer, &a.batch, NULL, NULL, &err));
     FAILS(TRF_E_STATE, trf_translator_create(&translator, model, NULL, &err));
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, NULL, &err));
     FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_FULL, &err));

@@ -143,7 +143,7 @@ static kit_pairs data;
 static uint64_t steps(trf_trainer *trainer, trf_model *model, int n)
 {
     trf_batch batch = kit_fill(&data, 40, 8, 20, VOCAB, 5);
-    while (n-- > 0) if (trf_train_step(trainer, &batch, NULL, NULL) != TRF_OK) return 0;
+    while (n-- > 0) if (trf_trainer_step(trainer, &batch, NULL, NULL) != TRF_OK) return 0;
     return hash_weights(HASH_START, model);
 }
 

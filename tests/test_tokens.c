@@ -318,7 +318,7 @@ static uint64_t trained(trf_trainer *t, trf_corpus *c, int updates)
     trf_batch b;
     while (updates-- > 0) {
         OK(trf_corpus_next(c, &b, &err));
-        OK(trf_train_step(t, &b, &report, &err));
+        OK(trf_trainer_step(t, &b, &report, &err));
     }
     return hash_state(t);
 }

@@ -92,10 +92,10 @@ static void same_as_the_trainer(trf_train_options o)
     for (step = 1; step <= 5; step++) {
         trf_step_report report, own;
         copies g;
-        OK(trf_forward_backward(trainer, &batch, &report, &err));
+        OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
         if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
         g = copies_of(model, trainer);
-        OK(trf_optimizer_step(trainer, &report, &err));
+        OK(trf_trainer_update(trainer, &report, &err));
         OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens,
                             step == 3 ? NULL : &own, &err));
         if (step != 3) {

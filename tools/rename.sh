@@ -39,6 +39,9 @@ for file; do
     # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
     function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
     BEGIN {
+        # calls whose name has another meaning now: with so many arguments it is the old one
+        fewer["trf_translate"] = 7
+        fewer["trf_trainer_step"] = 1
         was("trf_model_save", 3, "trf_model_save", 3)
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
         was("trf_translate_batch", 3, "trf_translate", 3)
@@ -55,6 +58,11 @@ for file; do
         was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_pieces", 6, "trf_vocab_from_bytes", 0)
         was("trf_vocab_load_sentencepiece", 4, "trf_vocab_load", 3)
+        was("trf_train_step", 4, "trf_trainer_step", 0)
+        was("trf_forward_backward", 4, "trf_trainer_forward_backward", 0)
+        was("trf_optimizer_step", 3, "trf_trainer_update", 0)
+        was("trf_evaluate", 4, "trf_trainer_evaluate", 3)
+        was("trf_evaluate_all", 5, "trf_trainer_evaluate", 0)
         was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
         was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
         was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
@@ -64,8 +72,8 @@ for file; do
         while (match(text, /trf_[a-z0-9_]+\(/)) {
             name = substr(text, RSTART, RLENGTH - 1)
             before = RSTART > 1 ? substr(text, RSTART - 1, 1) : ""
-            if (name == "trf_translate" && arguments(text, RSTART + RLENGTH - 1) && n == 7)
-                print FILENAME ": trf_translate of one sequence: see tools/api-changes.md" >"/dev/stderr"
+            if (name in fewer && arguments(text, RSTART + RLENGTH - 1) && n == fewer[name])
+                print FILENAME ": " name " with " n " arguments: see tools/api-changes.md" >"/dev/stderr"
             last = name in known && before !~ /[A-Za-z0-9_]/ ? arguments(text, RSTART + RLENGTH - 1) : 0
             made = last ? call(text, name) : ""
             if (made == "") { out = out substr(text, 1, RSTART + RLENGTH - 1); text = substr(text, RSTART + RLENGTH) }

@@ -91,7 +91,7 @@ static void train(const struct study *s, const struct task *x, uint64_t seed, co
     for (i = k = 0; k < STAGES; k++) {
         for (; i < updates[k]; i++) {
             STUDY_TRY(trf_corpus_next(x->corpus, &b, &err));
-            STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+            STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         }
         STUDY_TRY(trf_model_copy(&copies[k], model, &err));
     }

@@ -57,7 +57,7 @@ static struct cost train(struct study *s, int layers, int length, int tokens, in
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 0; i < (s->quick ? 2 : 5); i++) {
         double start = study_cpu_seconds();
-        STUDY_TRY(trf_train_step(trainer, &batch, &report, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &batch, &report, &err));
         cost.milliseconds = fmin(cost.milliseconds, 1e3 * (study_cpu_seconds() - start));
     }
     cost.loss = report.loss;

@@ -118,7 +118,7 @@ static trf_model *learn(struct study *s, struct system *x, int preset, uint64_t 
         double loss = 0;
         for (i = 0; i < BATCHES; i++) {
             STUDY_TRY(trf_corpus_next(x->corpus, &b, &err));
-            STUDY_TRY(trf_train_step(trainer, &b, &report, &err));
+            STUDY_TRY(trf_trainer_step(trainer, &b, &report, &err));
             loss += report.loss / BATCHES;
         }
         for (i = exact = 0; i < FIVE; i++)

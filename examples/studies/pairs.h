@@ -274,16 +274,16 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
         double begin = study_cpu_seconds();
         do {
             STUDY_TRY(trf_corpus_next(corpus, &batch, &err));
-            STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
+            STUDY_TRY(trf_trainer_step(trainer, &batch, NULL, &err));
         } while (trf_corpus_epoch(corpus) < i);
         outcome->seconds += study_cpu_seconds() - begin;
-        STUDY_TRY(trf_evaluate_all(trainer, &held_out, NULL, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(trainer, &held_out, NULL, &report, &err));
         outcome->by_epoch[i - 1] = 100 * report.accuracy;
         if (report.accuracy >= lesson.reach && outcome->reached > i) outcome->reached = i;
     }
     outcome->loss = report.nll;
     outcome->accuracy = 100 * report.accuracy;
-    STUDY_TRY(trf_evaluate_all(trainer, &learned, NULL, &report, &err));
+    STUDY_TRY(trf_trainer_evaluate(trainer, &learned, NULL, &report, &err));
     outcome->training_loss = report.nll;
     trf_trainer_destroy(trainer);
     trf_corpus_destroy(corpus);

@@ -1,5 +1,5 @@
-/* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the programs
-   they are named after. Public calls only.
+/* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the
+   programs they are named after. Public calls only.
 
    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
    python3 tools/parity/parity.py FOLDER|search  prints a table and a verdict
@@ -173,7 +173,8 @@ static int print_pass(const trf_model *model, int states, batch_reader *reader, 
     rows = !c->head ? trf_target_rows(model, &batch.target)
          : c->head >= TRF_HEAD_TOKENS ? trf_source_rows(model, &batch.source) : batch.source.count;
     if (states) rows = trf_source_rows(model, &batch.source);
-    out = trf_tensor_of(NULL, 2, rows, states ? c->d_model : !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
+    out = trf_tensor_of(NULL, 2, rows,
+        states ? c->d_model : !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
     n = trf_tensor_count(&out);
     out.data = logits = (trf_real *)malloc((size_t)n * sizeof *logits);
     if (!logits) return 1;
@@ -193,8 +194,9 @@ static int train(trf_model *model, const trf_train_options *training, batch_read
     trf_batch batch;
     trf_status status = trf_trainer_create(&trainer, model, training, err);
     while (!status && next_batch(reader, &batch)) {
-        status = trf_train_step(trainer, &batch, &report, err);
-        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate, report.sequence_loss);
+        status = trf_trainer_step(trainer, &batch, &report, err);
+        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate,
+                            report.sequence_loss);
     }
     trf_trainer_destroy(trainer);
     return (int)status;
@@ -280,7 +282,8 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
+        fprintf(stderr,
+            "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
                         "MODEL BATCHES\n");
         free(reader);
         return 2;

@@ -65,7 +65,7 @@ static trf_status steps_train(trf_trainer *trainer, trf_corpus *corpus, FILE *ou
     for (i = 0; i < STEPS_UPDATES; i++) {
         trf_batch batch;
         trf_step_report report;
-        if (trf_corpus_next(corpus, &batch, &err) || trf_train_step(trainer, &batch, &report, &err)) return steps_fail(&err);
+        if (trf_corpus_next(corpus, &batch, &err) || trf_trainer_step(trainer, &batch, &report, &err)) return steps_fail(&err);
         fprintf(out, "%d\t%.6f\t%.6e\n", (int)report.step, report.loss, report.learning_rate);
     }
     return TRF_OK;

@@ -32,7 +32,7 @@
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -232,10 +232,6 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
-   NULL. */
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err);
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
    has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is

@@ -163,7 +163,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
-    TRF__TRY(trf_optimizer_step(t, report, err));
+    TRF__TRY(trf_trainer_update(t, report, err));
     for (i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));

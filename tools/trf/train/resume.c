@@ -297,7 +297,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     if (restore_state(r, &t->data) || set_corpus(s, &t->data, vocab, &t->plan)) return FAILED;
     r->corpus = trf_dataset_corpus(t->data.set);
     t->plan.drawn = r->state.batches;
-    t->plan.updates = trf_trainer_step(r->trainer);
+    t->plan.updates = updates_of(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;
     t->plan.fit = r->state.fit;
     return DONE;

@@ -44,7 +44,7 @@ static void describe(const struct training *t)
                (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
            (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
-           t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
+           t->s->resume ? "resumed" : "training", (long long)updates_of(t->run.trainer) + 1);
     if (!t->s->train.init_from && t->s->say_export) t->s->say_export(config);
     if (o->parts || n_ranks() > 1)
         inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),

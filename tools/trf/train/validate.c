@@ -33,7 +33,7 @@ static int mean_loss(struct validator *v, struct validation *result)
 {
     trf_step_report report;
     trf_error err;
-    trf_status status = trf_evaluate_all(v->trainer, &v->held, v->noise, &report, &err);
+    trf_status status = trf_trainer_evaluate(v->trainer, &v->held, v->noise, &report, &err);
     if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     result->loss = report.loss;
     result->nll = report.nll;
@@ -479,7 +479,8 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
         inform("  pearson %.4f  spearman %.4f", result->pearson, result->spearman);
     if (metric_of(v->s) != METRIC_ACCURACY && kind != TRF_LABELS_NUMBERS)
         inform("  accuracy %.2f %%", 100 * result->accuracy);
-    if (metric_of(v->s) != METRIC_LOSS && (!kind || metric_of(v->s) == METRIC_ACCURACY)) inform("  %s %.2f%s", name, result->score, metric_unit(metric_of(v->s)));
+    if (metric_of(v->s) != METRIC_LOSS && (!kind || metric_of(v->s) == METRIC_ACCURACY)) inform("  %s %.2f%s", name,
+        result->score, metric_unit(metric_of(v->s)));
     if (labels) inform("  labels: loss %.4f accuracy %.2f %%", result->label_loss,
                        100 * result->label_accuracy);
     if (v->cut) inform("  %lld of the answers reached the length limit", (long long)v->cut);
