@@ -292,7 +292,7 @@
 //     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     train on several machines                    trf_train_options.all_reduce
-//     divide a model among machines                trf_model_create_stage, trf_stage_create
+//     divide a model among machines                trf_model_options, trf_stage_create
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
@@ -523,8 +523,6 @@ extern "C" {
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
-#define trf_model_create_zeros trf_model_create_zeros_double
-#define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_stage_create      trf_stage_create_double
@@ -1296,11 +1294,18 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
    race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
-/* The same, but every weight is 0: for a program that sets them all, as no first values are drawn.
-   init, embedding_init and seed stay in the configuration. */
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err);
+/* How a model is made. NULL, or a struct of zeros: the defaults. */
+typedef struct trf_model_options {
+    int32_t zeros;              /* 1: every weight is 0, for a program that sets them all. init,
+                                   embedding_init and seed stay in the configuration. 0: first
+                                   values are drawn; default 0 */
+    int32_t first_layer, end_layer;     /* the model is a stage, which has only the layers
+                                   first_layer..end_layer - 1 (>>api-stages): 0 <= first_layer <
+                                   end_layer <= encoder_layers + decoder_layers. Both 0, or all
+                                   layers: a whole model; default 0 */
+} trf_model_options;
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
@@ -2364,23 +2369,22 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // parameter is in several stages. The gradients of a parameter in several stages are added up in
 // the order of the stages. Then the weights equal those of one process up to rounding, and are
 // bit-identical for all orders of the calls.
+//
+// trf_model_options.first_layer and end_layer make a model of some layers. Its weights have the
+// names and initial values of the whole model's. trf_model_parameter numbers those of the stage
+// alone.
+//   - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
+//     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
+//     its model and its trainer again; then call trf_stage_create.
+//   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
+//   gives
+//     a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
+//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
+//     trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
-/* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
-   decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
-   trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
-       trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
-       its model and its trainer again; then call trf_stage_create.
-     - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-       gives a stage the weights of a loaded model, and makes one model of all stages.
-     - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-       trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
-       trf_trainer_forward_backward and trf_trainer_evaluate. */
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err);
-
 /* Forward and backward passes of the layers of a trainer's model. */
 typedef struct trf_stage trf_stage;
 
@@ -2406,10 +2410,11 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
                                     void *user, trf_error *err);
 /* Discards gradients and micro-batches that still wait for an update. */
 TRF_API void trf_stage_destroy(trf_stage *stage);
-/* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
-   together. 0: the configuration, an option, a layer or in_flight is not valid. */
+/* Bytes of the model, the trainer and the stage for layers first_layer..end_layer-1, exactly, host
+   and device together. 0: the configuration, an option, a layer or in_flight is not valid. */
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err);
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
    rows of a pair of stages are the same for forward and backward. With consistency there are twice
@@ -23164,14 +23169,6 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return status;
 }
 
-TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
-    return trf__stage_new(out, config, 0, 0, err);
-}
-
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
    slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
@@ -23210,47 +23207,36 @@ TRF__FN void trf__draw_weights(const trf_model *m)
     }
 }
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
-{
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-
 /* The layers of a stage. */
 TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t end,
                                      trf_error *err)
 {
     int32_t layers = c->encoder_layers + c->decoder_layers;
-    TRF__TRY(trf__check_range("first", (double)first, 0, layers - 1, err));
-    return trf__check_range("end", (double)end, (double)first + 1, layers, err);
+    TRF__TRY(trf__check_range("first_layer", (double)first, 0, layers - 1, err));
+    return trf__check_range("end_layer", (double)end, (double)first + 1, layers, err);
 }
 
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err)
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err)
 {
+    trf_model_options o;
+    const trf_model *m;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
-    TRF__TRY(trf__check_layers(config, first, end, err));
-    if (end - first == config->encoder_layers + config->decoder_layers) end = 0;
-    TRF__TRY(trf__stage_new(model, config, first, end, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-#endif
-
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err)
-{
-    const trf_model *m;
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
+    TRF__ZERO(o);
+    if (options) o = *options;
+    TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
+    if (o.first_layer || o.end_layer)
+        TRF__TRY(trf__check_layers(config, o.first_layer, o.end_layer, err));
+    if (o.end_layer - o.first_layer == config->encoder_layers + config->decoder_layers)
+        o.end_layer = 0;
+    TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
     m = *model;
-    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    if (!o.zeros) trf__draw_weights(m);
+    else m->run.backend->zero(&m->run, m->weights,
+                              trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     return trf__model_made(model, err);
 }
 
@@ -27966,7 +27952,8 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 }
 
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err)
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
@@ -27974,12 +27961,13 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     size_t bytes, slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
-        trf__check_layers(config, first, end, err) ||
+        trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
-    layout.first = first;
-    layout.end = end - first < config->encoder_layers + config->decoder_layers ? end : 0;
+    layout.first = first_layer;
+    if (end_layer - first_layer < config->encoder_layers + config->decoder_layers)
+        layout.end = end_layer;
     trf__lay_out(&layout, config);
     trf__stage_count(&count, config);
     count.n_slots = in_flight;
@@ -40894,7 +40882,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
-    TRF__TRY(trf_model_create(model, &data->recipe.config, err));
+    TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
@@ -41937,4 +41925,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3686142494
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1964552473

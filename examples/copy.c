@@ -35,7 +35,7 @@ int main(void)
     trf_train_options training = trf_train_defaults();  /* Adam; a rate up to 1e-3 */
     config.source_vocab = config.target_vocab = 24;
 
-    if (trf_model_create(&model, &config, &err)) goto done;
+    if (trf_model_create(&model, &config, NULL, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();     /* ids one after another, and lengths: no padding */

@@ -82,7 +82,7 @@ static trf_status train(host *h, const trf_hooks *hooks)
     training.learning_rate = 1e-7;                  /* the library warns of a rate as low as this */
     training.source_tokens = training.target_tokens = 64;       /* a small plan: little memory */
     h->calls_left = 1000;
-    status = trf_model_create(&model, &config, &err);
+    status = trf_model_create(&model, &config, NULL, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &training, &err);
     while (!status) status = trf_trainer_step(trainer, &batch, &step, &err);
     report("training", &err);

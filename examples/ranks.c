@@ -143,7 +143,7 @@ static void *train(void *user)
     training.learning_rate = 5e-3; training.warmup = 40;
     training.rank = rank; training.n_ranks = n_ranks; training.parts = MOST_RANKS;
     training.all_reduce = all_reduce; training.user = user;
-    CHECK(trf_model_create(&model, &config, &err))          /* the same seed: the same weights */
+    CHECK(trf_model_create(&model, &config, NULL, &err))          /* the same seed: the same weights */
     CHECK(trf_trainer_create(&trainer, model, &training, &err))
     for (i = 0; i < PAIRS; i++) lengths[i] = LENGTH;
     for (step = 1; step <= STEPS; step++) {

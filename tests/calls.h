@@ -45,6 +45,20 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
     return trf_file_open(file, NULL, &o, err);
 }
 
+static KIT_UNUSED trf_status kit_create_zeros(trf_model **model, const trf_config *config, trf_error *err)
+{
+    trf_model_options options = {1, 0, 0};
+    return trf_model_create(model, config, &options, err);
+}
+static KIT_UNUSED trf_status kit_create_stage(trf_model **model, const trf_config *config, int32_t first, int32_t end,
+                                              trf_error *err)
+{
+    trf_model_options options = {0, 0, 0};
+    options.first_layer = first;
+    options.end_layer = end;
+    return trf_model_create(model, config, &options, err);
+}
+
 #if !defined(TRF_NO_TRAIN)
 /* Updates so far. */
 static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)

@@ -71,7 +71,7 @@ int main(void)
     config.source_vocab = config.target_vocab = 9;
     config.d_model = config.d_ff = 8;
     config.device.threads = training.threads = 1;
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err))
+    if (trf_model_create(&model, &config, NULL, &err) || trf_trainer_create(&trainer, model, &training, &err))
         puts(err.message);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -95,7 +95,7 @@ int main(void)
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = search.threads = 1;
     search.min_length = 8;
-    if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", NULL, &err)) return 1;
+    if (trf_model_create(&model, &config, NULL, &err) || trf_model_save(model, "frozen", NULL, &err)) return 1;
     trf_model_destroy(model);
     if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err))
         return 2;
@@ -128,7 +128,7 @@ int main(void)
     trf_sampling sampling = trf_sampling_defaults();
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = training.threads = search.threads = sampling.threads = 1;
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return 1;
+    if (trf_model_create(&model, &config, NULL, &err) || trf_trainer_create(&trainer, model, &training, &err)) return 1;
     if (trf_trainer_step(trainer, &batch, NULL, &err)) return 2;
     trf_trainer_destroy(trainer);
     if (trf_model_copy(&copy, model, &err) || trf_translator_create(&translator, copy, &search, &err)) return 3;
@@ -418,7 +418,8 @@ __attribute__((visibility("default"))) double plugin(int threads)
     config.n_heads = config.encoder_layers = config.decoder_layers = 1;
     training.threads = threads;
     for (i = 0; i < 200; i++) { ids[i] = 4 + i * i % 20; lengths[i / 10] = 10; }
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return -1;
+    if (trf_model_create(&model, &config, NULL, &err) ||
+        trf_trainer_create(&trainer, model, &training, &err)) return -1;
     for (i = 0; i < 3; i++) if (trf_trainer_step(trainer, &batch, &report, &err)) return -2;
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -595,13 +596,13 @@ int main(void)
     config.source_vocab = config.target_vocab = 9;
     config.device.threads = 1;
     config.device.kind = TRF_DEVICE_CUDA;
-    if (trf_model_create(&model, &config, &err) != TRF_OK &&
+    if (trf_model_create(&model, &config, NULL, &err) != TRF_OK &&
         (err.status != TRF_E_BACKEND || !strstr(err.message, "CUDA")))
         return 1;
     puts(model ? "a GPU computes" : err.message);
     trf_model_destroy(model);
     config.device.kind = TRF_DEVICE_CPU;
-    if (trf_model_create(&model, &config, &err)) return 2;
+    if (trf_model_create(&model, &config, NULL, &err)) return 2;
     trf_model_destroy(model);
     return 0;
 }
@@ -713,6 +714,8 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     trf_data_lines lines = trf_dataset_lines(d);
     trf_batch b;
     trf_step_report p;
+    trf_config c = trf_config_tiny();
+    if (trf_model_create(&m, &c, e)) return 5;
     memset(&b, 0, sizeof b);
     if (trf_train_step(t, &b, &p, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &p, e)) return 3;
     if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;

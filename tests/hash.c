@@ -109,7 +109,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     o.source_tokens = o.target_tokens = 1024;
     o.longest = 64;
     trf_train_set_dropout(&o, k->dropout);
-    MUST(trf_model_create(&model, &c, &err));
+    MUST(trf_model_create(&model, &c, NULL, &err));
     MUST(trf_trainer_create(&trainer, model, &o, &err));
     stage(k->name, 0, "start", hash = hash_weights(hash, model));
     for (step = 1; step <= 10; step++) {

@@ -38,7 +38,7 @@ static KIT_UNUSED void lab_is_small(lab *l)
 
 static KIT_UNUSED void lab_open(lab *l)
 {
-    OK(trf_model_create(&l->model, &l->c, &err));
+    OK(trf_model_create(&l->model, &l->c, NULL, &err));
     OK(trf_trainer_create(&l->trainer, l->model, &l->o, &err));
 }
 

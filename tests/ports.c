@@ -112,7 +112,7 @@ static trf_status course_begin(course *c, int32_t threads, trf_error *err)
     if (status == TRF_OK) {
         config.source_vocab = trf_vocab_size(vocab[0]);
         config.target_vocab = trf_vocab_size(vocab[1]);
-        status = trf_model_create(&c->model, &config, err);
+        status = trf_model_create(&c->model, &config, NULL, err);
     }
     if (status == TRF_OK) status = trf_model_set_vocabs(c->model, vocab[0], vocab[1], err);
     if (status == TRF_OK) status = trf_trainer_create(&c->trainer, c->model, &training, err);

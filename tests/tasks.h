@@ -131,7 +131,7 @@ static int learn(void **state)
     int step;
     (void)state;
     if (folder_make("usage", 0)) return -1;
-    if (trf_model_create(&learnt, &config, &err) ||
+    if (trf_model_create(&learnt, &config, NULL, &err) ||
         trf_trainer_create(&trainer, learnt, &training, &err))
         return -1;
     for (step = 0; step < 250; step++)

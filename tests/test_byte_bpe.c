@@ -980,7 +980,7 @@ static void in_models(void **state)
     c.source_vocab = TOKENS;
     c.source_bos = c.source_eos = 1;
     c.pad = special(0); c.bos = special(1); c.eos = special(2); c.unk = special(3);
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_model_set_vocabs(model, v, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
@@ -998,7 +998,7 @@ static void in_models(void **state)
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 5;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     assert_int_equal(trf_model_set_vocabs(model, v, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "bos");
     trf_model_destroy(model);

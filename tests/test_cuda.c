@@ -138,7 +138,7 @@ static side side_within(const kind *k, trf_device_kind device, trf_precision pre
     side s = { NULL, NULL };
     o.source_tokens = o.target_tokens = tokens;
     c.device.precision = precision;
-    OK(trf_model_create(&s.model, &c, &err));
+    OK(trf_model_create(&s.model, &c, NULL, &err));
     OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
     return s;
 }
@@ -286,8 +286,8 @@ static KIT_UNUSED void test_lost_downloads(void **state)
     trf_model *model = NULL, *other = NULL;
     int what;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
-    OK(trf_model_create(&other, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
+    OK(trf_model_create(&other, &c, NULL, &err));
     for (what = 0; what < 3; what++) {
         int64_t at, failures = 0;
         for (at = 1; at <= 8; at++) {
@@ -369,7 +369,7 @@ static void test_precision(void **state)
     int at;
     (void)state;
     c.device.precision = (trf_precision)7;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     for (i = 0; i < batch.target.count; i++) rows += batch.target.lengths[i] + 1;
     n = rows * c.target_vocab;
     search.threads = 1;
@@ -379,7 +379,7 @@ static void test_precision(void **state)
         c.device.precision = at ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
         logits[at] = random_numbers(n, 1);
         out = trf_tensor_of(logits[at], 2, rows, c.target_vocab, 1);
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         assert_int_equal(trf_model_pack(model, TRF_WEIGHTS_FULL, &err), TRF_E_UNSUPPORTED);      /* and changes nothing */
         search.weights = TRF_WEIGHTS_INT8;
         assert_int_equal(trf_translator_create(&translator, model, &search, &err),
@@ -425,7 +425,7 @@ static void test_answers_equal_the_cpu(void **state)
                 search.threads = 1;
                 search.max_length_a = 0;
                 search.max_length_b = 12;
-                OK(trf_model_create(&models[device], &c, &err));
+                OK(trf_model_create(&models[device], &c, NULL, &err));
                 OK(trf_translator_create(&on[device], models[device], &search, &err));
                 OK(trf_translate(on[device], &batch.source, NULL, &err));
             }
@@ -627,7 +627,7 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     search.max_length_a = 0;
     search.max_length_b = 20;
     search.min_length = 18;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     memset(&first, 0, sizeof first);
     for (call = 0; call < 3; call++) {
@@ -660,7 +660,7 @@ static void test_smaller_rounds(void **state)
     size_t b;
     int k;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     for (b = 0; b < sizeof beams / sizeof *beams; b++) {
         trf_batch many = kit_fill(&data, 4, 1, 9, kinds[0].vocab, 3), one = kit_slice(&many, 0, 1);
         trf_search search = trf_search_defaults();
@@ -704,7 +704,7 @@ static void test_replay(void **state)
             c.source_vocab = c.target_vocab = 12;
             o.hooks.cancel = stop;
             stop_at = 0;
-            OK(trf_model_create(&s.model, &c, &err));
+            OK(trf_model_create(&s.model, &c, NULL, &err));
             OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
             gpu_on_cpu.no_graphs = !recorded;
             for (step = 0; step < 28;
@@ -844,7 +844,7 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     search.beam = 2;
     search.max_length_a = 0;
     search.max_length_b = 2;
-    status = trf_model_create(&model, &c, &err);
+    status = trf_model_create(&model, &c, NULL, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &o, &err);
     for (step = 1; !status && step <= 3; step++)        /* plainly, recorded, played */
         status = trf_trainer_step(trainer, &batch, step == 3 ? &report : NULL, &err);
@@ -903,17 +903,17 @@ static KIT_UNUSED void test_no_device(void **state)
     trf_model *model = NULL;
     (void)state;
     gpu_on_cpu.devices = 0;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_BACKEND);
     assert_non_null(strstr(err.message, "no CUDA-capable device"));
     gpu_on_cpu.devices = 1;
     c.device.index = 1;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_BACKEND);
     assert_string_equal(err.what, "device.index");
     c.device.index = -1;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     c.device.index = 0;
     c.device.kind = TRF_DEVICE_CPU;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     trf_model_destroy(model);
 }
 

@@ -377,7 +377,7 @@ static trf_model *new_model(const trf_config *config)
 {
     trf_model *model = NULL;
     trf_error err;
-    if (trf_model_create(&model, config, &err)) fail_msg("%s", err.message);
+    if (trf_model_create(&model, config, NULL, &err)) fail_msg("%s", err.message);
     return model;
 }
 

@@ -39,7 +39,7 @@ typedef struct lab { trf_model *model; trf_trainer *trainer; } lab;
 static lab lab_open(const trf_config *c, const trf_train_options *o)
 {
     lab l = {NULL, NULL};
-    OK(trf_model_create(&l.model, c, &err));
+    OK(trf_model_create(&l.model, c, NULL, &err));
     OK(trf_trainer_create(&l.trainer, l.model, o, &err));
     return l;
 }
@@ -164,7 +164,7 @@ static void recomputing_takes_less(void **state)
             c.encoder_layers = c.decoder_layers = deep ? 24 : 1;
             o.recompute = again;
             o.source_tokens = o.target_tokens = 2000;
-            OK(trf_model_create(&l.model, &c, &err));
+            OK(trf_model_create(&l.model, &c, NULL, &err));
             before = memory.live + kit_device_bytes();
             OK(trf_trainer_create(&l.trainer, l.model, &o, &err));
             step(&l, &batch);
@@ -808,8 +808,8 @@ static void weights_of_another(void **state)
     larger.encoder_layers++;
     larger.decoder_layers--;
     larger.norm_place = TRF_PRE_NORM;
-    OK(trf_model_create(&small, &c, &err));
-    OK(trf_model_create(&large, &larger, &err));
+    OK(trf_model_create(&small, &c, NULL, &err));
+    OK(trf_model_create(&large, &larger, NULL, &err));
     OK(trf_model_copy(&fresh, large, &err));
     OK(trf_model_copy(&small_fresh, small, &err));
     OK(trf_model_copy_weights(large, small, &n, &err));
@@ -827,7 +827,7 @@ static void weights_of_another(void **state)
     trf_model_destroy(small);
     larger.positions =
         TRF_POSITIONS_INTERLEAVED; /* only the smaller one has what follows its words */
-    OK(trf_model_create(&large, &larger, &err));
+    OK(trf_model_create(&large, &larger, NULL, &err));
     OK(trf_model_copy(&small, small_fresh, &err));
     OK(trf_model_copy_weights(small, large, NULL, &err));
     expect_taken(small, large, small_fresh);
@@ -855,8 +855,8 @@ static void weights_of_a_larger_one(void **state)
     deeper = c;
     deeper.seed = 9;
     deeper.encoder_layers++;
-    OK(trf_model_create(&from, &c, &err));
-    OK(trf_model_create(&to, &deeper, &err));
+    OK(trf_model_create(&from, &c, NULL, &err));
+    OK(trf_model_create(&to, &deeper, NULL, &err));
     OK(trf_model_copy(&fresh, to, &err));
     OK(trf_model_copy_weights(to, from, &n, &err));
     assert_int_equal(n, trf_model_parameter_count(from));
@@ -876,13 +876,13 @@ static void weights_of_another_head(void **state)
     c.kind = TRF_ENCODER_ONLY;
     c.decoder_layers = c.target_vocab = 0;
     c.head = TRF_HEAD_MASKED;
-    OK(trf_model_create(&masked, &c, &err));
+    OK(trf_model_create(&masked, &c, NULL, &err));
     c.head = TRF_HEAD_MEAN;
     c.n_labels = 5;
-    OK(trf_model_create(&mean, &c, &err));
+    OK(trf_model_create(&mean, &c, NULL, &err));
     c.head = TRF_HEAD_TOKENS;
     c.n_labels = 3;
-    OK(trf_model_create(&tokens, &c, &err));
+    OK(trf_model_create(&tokens, &c, NULL, &err));
     at = trf_model_parameter_index(mean, "head.bias");
     kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, "head.bias")), 1, 9);
     OK(trf_model_copy_weights(mean, masked, &n, &err));
@@ -914,11 +914,11 @@ static void weights_of_a_second_head(void **state)
         c.head = TRF_HEAD_MASKED;
         c.head_layer = 1;
         c.sequence_labels = second ? 2 : 0;
-        OK(trf_model_create(&masked, &c, &err));
+        OK(trf_model_create(&masked, &c, NULL, &err));
         c.head = TRF_HEAD_FIRST;
         c.sequence_labels = 0;
         c.n_labels = 5;
-        OK(trf_model_create(&first, &c, &err));
+        OK(trf_model_create(&first, &c, NULL, &err));
         kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, layer)), 1, 9);
         OK(trf_model_copy_weights(first, masked, &n, &err));
         assert_int_equal(n, trf_model_parameter_count(first) - 2);
@@ -940,8 +940,8 @@ static void weights_refused(void **state)
     (void)state;
     other.seed = 2;
     other.d_ff += 8;
-    OK(trf_model_create(&a, &c, &err));
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&a, &c, NULL, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     hash = hash_weights(HASH_START, a);
     FAILS(trf_model_copy_weights(a, b, &n, &err), TRF_E_SHAPE, "encoder.layers.0.linear2.weight",
           -1);
@@ -955,7 +955,7 @@ static void weights_refused(void **state)
     other = c;
     other.kind = TRF_DECODER_ONLY;                  /* another kind: what has the same name */
     other.encoder_layers = 0;
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     OK(trf_model_copy_weights(b, a, &n, &err));
     assert_int_equal(n, trf_model_parameter_count(b));
     trf_model_destroy(b);
@@ -963,7 +963,7 @@ static void weights_refused(void **state)
     other.kind = TRF_ENCODER_ONLY;
     other.decoder_layers = 0;
     other.d_model = 8;
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     FAILS(trf_model_copy_weights(b, a, &n, &err), TRF_E_SHAPE, "src_embed.weight", -1);
     trf_model_destroy(a); trf_model_destroy(b);
     assert_int_equal(memory.live, 0);

@@ -63,7 +63,7 @@ static trf_train_options training_of(void)
 static trf_model *model_of(const trf_config *c)
 {
     trf_model *model = NULL;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     return model;
 }
 
@@ -1353,7 +1353,7 @@ static void test_memory(void **state)
         model = NULL;
         assert_true(trf_model_memory(&c, NULL) > (size_t)D << 24);
         dirty();
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_NOMEM);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_NOMEM);
         assert_string_equal(err.what, "weights");
         assert_int_equal(memory.live, 0);
         c.n_labels = 25000;                             /* the weights have room, what they meet has none */

@@ -128,7 +128,7 @@ static trf_model *new_model(int width)
     c.max_length = 32;
     c.device.threads = 1;
     c.device.products = HOW;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 

@@ -494,7 +494,7 @@ static void recipes_work(void **state)
         OK(trf_recipe_find(&r, &a, &err));
         assert_true(r.config.max_length > a.longest && r.config.d_model % r.config.n_heads == 0);
         assert_int_equal(r.learning.metric, i == 3 ? TRF_METRIC_ACCURACY : TRF_METRIC_ERROR_RATE);
-        OK(trf_model_create(&model, &r.config, &err));
+        OK(trf_model_create(&model, &r.config, NULL, &err));
         OK(trf_trainer_create(&trainer, model, &r.training, &err));
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
@@ -790,7 +790,7 @@ static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
     if (hooks) o.hooks = *hooks;
     k.batch_tokens = 48;
     k.epochs = epochs;
-    OK(trf_model_create(&r.model, &c, &err));
+    OK(trf_model_create(&r.model, &c, NULL, &err));
     OK(trf_trainer_create(&r.trainer, r.model, &o, &err));
     OK(trf_corpus_create(&r.corpus, &k, &err));
     for (i = 0; i < PAIRS; i++) {
@@ -1837,7 +1837,7 @@ static void warnings(void **state)
     c.source_vocab = c.target_vocab = VOCAB;
     o.hooks.log = note_log;
     *said = 0;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_string_equal(said, "");                  /* the defaults end well */
     trf_trainer_destroy(trainer);
@@ -1858,7 +1858,7 @@ static void warnings(void **state)
     o = trf_train_defaults();
     o.hooks.log = note_log;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_non_null(strstr(said, "drown the positions"));
     trf_trainer_destroy(trainer);

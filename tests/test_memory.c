@@ -122,7 +122,7 @@ static void steady_training(int threads, int hooked)
     batches[0] = kit_fill(&data[0], 20, 1, 20, VOCAB, 1);
     batches[1] = kit_fill(&data[1], 4, 0, 30, VOCAB, 2);
     batches[2] = kit_fill(&data[2], 30, 3, 11, VOCAB, 3);
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK);
     assert_int_equal(trf_corpus_create(&corpus, &corpus_options, &err), TRF_OK);
     for (step = 0; step < 10; step++)
@@ -180,7 +180,7 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
     if (kind == TRF_DECODER_ONLY) { c.encoder_layers = 0; c.source_vocab = 0; }
     if (hooked) c.hooks = s.hooks = kit_hooks(&memory);
     s.threads = threads;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
     assert_int_equal(trf_translator_create(&translator, model, &s, &err), TRF_OK);
     out = trf_tensor_of(logits, 2, trf_target_rows(model, &batch.target), VOCAB, 1);
     for (round = 0; round < 4; round++) {
@@ -241,7 +241,7 @@ typedef struct world {
 
 static void need_model(world *w)
 {
-    assert_int_equal(trf_model_create(&w->model, &w->config, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&w->model, &w->config, NULL, NULL), TRF_OK);
     assert_int_equal(trf_model_set_vocabs(w->model, w->vocab, w->vocab, NULL), TRF_OK);
     assert_int_equal(trf_model_set_metadata(w->model, "author", "nobody", NULL), TRF_OK);
 }
@@ -278,8 +278,8 @@ static void need_learned(world *w)
 }
 
 #define OPERATION(name, call) static trf_status name(world *w, trf_error *err) { return call; }
-OPERATION(do_create, trf_model_create(&w->other, &w->config, err))
-OPERATION(do_create_zeros, trf_model_create_zeros(&w->other, &w->config, err))
+OPERATION(do_create, trf_model_create(&w->other, &w->config, NULL, err))
+OPERATION(do_create_zeros, kit_create_zeros(&w->other, &w->config, err))
 OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
 OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
 OPERATION(do_metadata, trf_model_set_metadata(w->model, "licence", "none", err))
@@ -477,7 +477,7 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     c.hooks = o.hooks = kit_hooks(&memory);
     plan = trf_model_memory(&c, NULL);
     assert_true(plan > 0);
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_true(fabs((double)memory.peak / (double)plan - 1) <= 0.05);
     plan += trf_trainer_memory(&c, &o, NULL);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
@@ -592,7 +592,7 @@ static void test_told_exactly(void **state)
         int64_t told, of_trainer;
         c.hooks = o.hooks = kit_hooks(&memory);
         told = (int64_t)trf_model_memory(&c, NULL);
-        if (trf_model_create(&model, &c, &err)) fail_msg("configuration %d: %s", n, err.message);
+        if (trf_model_create(&model, &c, NULL, &err)) fail_msg("configuration %d: %s", n, err.message);
         if (memory.live != told || memory.peak != told)
             fail_msg("configuration %d: a model of %lld bytes, %lld told", n,
                      (long long)memory.live, (long long)told);
@@ -641,7 +641,7 @@ static void test_told_of_packed(void **state)
         assert_int_equal(memory.live, 0);
         assert_true(told > shared && shared > 0);
         assert_int_equal(trf_packed_memory(&c, weights, NULL, NULL), told);
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
         needed = 0;
         kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &needed, NULL);
         file = malloc(needed);
@@ -690,7 +690,7 @@ static void test_translator_plan_of_packed(void **state)
             trf_translator *t = NULL;
             trf_tensor bias;
             s.hooks = kit_hooks(&memory);
-            assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+            assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
             bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
             bias.data[c.eos] = -100;            /* answers go on to their limit */
             if (of) assert_int_equal(trf_model_pack(model, formats[k], &err), TRF_OK);
@@ -754,7 +754,7 @@ static void test_growth(void **state)
     o.source_tokens = o.target_tokens = 50;
     o.sequences = 10;
     o.longest = 5;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
     planned = t.memory.live;
     assert_int_equal(t.lines, 0);
@@ -798,7 +798,7 @@ static void test_translator_memory(void **state)
     s.max_sentences = 64;
     s.max_length_a = 1; s.max_length_b = 1;
     for (after = 0; after < 2; after++) {
-        assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
         s.hooks = kit_hooks(&memory);
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
         if (after) assert_int_equal(trf_translate(t, &many, NULL, NULL), TRF_OK);
@@ -870,7 +870,7 @@ static void test_translator_plan(void **state)
         for (k = 0; k < 4096; k++) ids[k] = 4 + k % 3;
         for (k = 0; k < 128; k++) lengths[k] = cases[i].source;
         x.ids = ids; x.lengths = lengths; x.count = cases[i].sentences;
-        assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
         bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
         bias.data[c.eos] = bias.data[11] = bias.data[12] = -100;
         s.hooks = kit_hooks(&memory);
@@ -909,7 +909,7 @@ static void test_translator_plan_of_mixed_lengths(void **state)
     plain = s;
     plain.max_tokens = INT32_MAX;
     s.hooks = kit_hooks(&memory);
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
     if (trf_translate(t, &x, NULL, &err)) fail_msg("%s", err.message);
     assert_true((size_t)memory.peak <= trf_translator_memory(&c, &plain, 48, 60, NULL));

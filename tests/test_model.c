@@ -55,7 +55,7 @@ static lab lab_open(const trf_config *c, const trf_train_options *o)
     search.threads = 1;
     search.max_tokens = 128;
     search.max_sentences = 16;
-    assert_int_equal(trf_model_create(&l.model, c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&l.model, c, NULL, NULL), TRF_OK);
     if (c->kind != TRF_ENCODER_ONLY)
         assert_int_equal(trf_trainer_create(&l.trainer, l.model, o, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&l.translator, l.model, &search, NULL), TRF_OK);
@@ -947,7 +947,7 @@ static void test_attention_of_one_side(void **state)
         c.kind = kinds[which];
         if (which) c.encoder_layers = 0; else c.decoder_layers = 0;
         c.tying = TRF_UNTIED;
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
         assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
         if (which) batch.target = sequence; else batch.source = sequence;
         rows =
@@ -1392,7 +1392,7 @@ static void *rank_main(void *argument)
     uint64_t first = 0, encoder = 0;
     int32_t i, matched = 0;
     int step;
-    j->failures += trf_model_create(&model, j->c, NULL) != TRF_OK;
+    j->failures += trf_model_create(&model, j->c, NULL, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
     if (j->frozen)
         j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
@@ -1437,7 +1437,7 @@ static void test_products(void **state)
         trf_model *model = NULL;
         lab l;
         c.device.products = by ? TRF_PRODUCTS_BUILT_IN : TRF_PRODUCTS_CBLAS;
-        status = trf_model_create(&model, &c, &err);
+        status = trf_model_create(&model, &c, NULL, &err);
         trf_model_destroy(model);
         if (status != TRF_OK) {                 /* a build without CBLAS says so */
             assert_int_equal(status, TRF_E_BACKEND);
@@ -1614,8 +1614,8 @@ static void test_zeros(void **state)
     trf_real *weights;
     int64_t k;
     (void)state;
-    assert_int_equal(trf_model_create_zeros(&model, &c, &err), TRF_OK);
-    assert_int_equal(trf_model_create(&drawn, &c, &err), TRF_OK);
+    assert_int_equal(kit_create_zeros(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&drawn, &c, NULL, &err), TRF_OK);
     assert_int_equal(trf_model_parameter_count(model), trf_model_parameter_count(drawn));
     weights = (trf_real *)malloc((size_t)model->layout.n_weights * sizeof *weights);
     kit_get(model, weights, model->weights, model->layout.n_weights);
@@ -1639,6 +1639,7 @@ static void test_zeros(void **state)
 
 static void test_contract(void **state)
 {
+    const trf_model_options two = {2, 0, 0};
     trf_config c = seeded_config(), bad = c;
     trf_train_options o = kit_small_training(0), bad_o = o;
     trf_search bad_s = trf_search_defaults();
@@ -1658,10 +1659,11 @@ static void test_contract(void **state)
     bad_s.beam = 0;
     bad_c.batch_tokens = 0;
     device.threads = 0;
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, &bad, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, kit_create_zeros(&model, &bad, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, kit_create_zeros(&model, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &c, &two, error_));
     assert_refused(model, TRF_E_IO, trf_model_load(&model, "/nonexistent/model", NULL, error_));
     assert_refused(trainer, TRF_E_INVALID_ARG,
                    trf_trainer_create(&trainer, l.model, &bad_o, error_));
@@ -1681,8 +1683,8 @@ static void test_contract(void **state)
     assert_refused(model, TRF_E_IO,
                    trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
                                        NULL, error_));
-    assert_int_equal(trf_model_create(NULL, &c, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_create_zeros(NULL, &c, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(NULL, &c, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(kit_create_zeros(NULL, &c, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_translator_create(NULL, l.model, NULL, NULL), TRF_E_INVALID_ARG);
@@ -1723,7 +1725,7 @@ static void test_success_clears(void **state)
     int32_t answer[64], n;
     (void)state;
     memset(&err, 0x55, sizeof err);
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK); assert_cleared(&err);
     trf_model_destroy(model);
     assert_int_equal(trf_model_copy(&model, l.model, &err), TRF_OK); assert_cleared(&err);
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, l.model));
@@ -1760,7 +1762,7 @@ static void test_success_clears(void **state)
     assert_non_null(strstr(err.message, #field)); \
 } while (0)
 #define BAD_CONFIG(field, value) \
-    assert_bad(trf_model_create(&model, &bad, &err), good, field, value)
+    assert_bad(trf_model_create(&model, &bad, NULL, &err), good, field, value)
 #define BAD_INT(field, above) \
     do { \
         BAD_CONFIG(field, -1); \
@@ -1867,14 +1869,14 @@ static void test_bad_config(void **state)
         bad = good;
         bad.device.kind = k == 0 ? TRF_DEVICE_CUDA : (trf_device_kind)2;
         if (k == 0 && trf__backend_of(&bad.device)) continue;
-        assert_int_equal(trf_model_create(&model, &bad, &err), TRF_E_BACKEND);
+        assert_int_equal(trf_model_create(&model, &bad, NULL, &err), TRF_E_BACKEND);
         assert_string_equal(err.what, "device.kind");
     }
     good.target_vocab++;
     BAD_CONFIG(target_vocab, VOCAB - 8);
     bad = good;
     bad.tying = TRF_TIED_ALL;   /* two vocabularies of different sizes */
-    assert_int_equal(trf_model_create(&model, &bad, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &bad, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "target_vocab");
     good = seeded_config();
     good.kind = TRF_DECODER_ONLY;
@@ -1897,7 +1899,7 @@ static void bad_kind(trf_config c, const char *field, const char *says)
 {
     trf_model *model = NULL;
     trf_error err;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, field);
     assert_string_equal(err.message, says);
 }
@@ -2056,7 +2058,7 @@ static void test_sizes_in_pairs(void **state)
         c.encoder_layers = c.decoder_layers = 1;
         set_field(&c, a, values[i]);
         set_field(&c, b, values[k]);
-        status = trf_model_create(&model, &c, &err);
+        status = trf_model_create(&model, &c, NULL, &err);
         assert_true(status == TRF_OK || status == TRF_E_INVALID_ARG || status == TRF_E_LIMIT ||
                     status == TRF_E_NOMEM);
         assert_int_equal(status == TRF_OK, model != NULL);
@@ -2705,7 +2707,7 @@ static void test_written_and_averaged(void **state)
         c.tying = tied ? TRF_TIED_ALL : TRF_UNTIED;
         for (i = 0; i < 3; i++) {
             c.seed = (uint64_t)(10 * tied + i);
-            assert_int_equal(trf_model_create(&models[i], &c, &err), TRF_OK);
+            assert_int_equal(trf_model_create(&models[i], &c, NULL, &err), TRF_OK);
         }
         assert_int_equal(trf_model_copy(&mean, models[1], &err), TRF_OK);
         assert_int_equal(trf_model_copy(&read_only, models[2], &err), TRF_OK);
@@ -2752,9 +2754,9 @@ static void test_average_refused(void **state)
     trf_error err;
     uint64_t before;
     (void)state;
-    assert_int_equal(trf_model_create(&models[0], &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&models[0], &c, NULL, &err), TRF_OK);
     other.n_heads = 4;              /* the same shapes */
-    assert_int_equal(trf_model_create(&models[1], &other, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&models[1], &other, NULL, &err), TRF_OK);
     models[2] = NULL;
     before = hash_weights(HASH_START, models[0]);
     assert_int_equal(trf_model_average(models[0], models, 2, &err), TRF_E_SHAPE);

@@ -587,7 +587,7 @@ static void parts_of_a_step(void **state)
         trf_step_report report;
         trf_batch whole = kit_fill(&p, 16, 2, 20, 60, 9), part;
         int32_t i, each = way ? 5 : 16;
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         OK(trf_trainer_create(&trainer, model, &training, &err));
         for (i = 0; i < 16; i += each) {
             part = kit_slice(&whole, i, each < 16 - i ? each : 16 - i);
@@ -956,7 +956,7 @@ static void learning(void **state)
         trf_train_set_dropout(&to, 0);
         to.label_smoothing = 0;
         to.schedule = TRF_CONSTANT; to.learning_rate = 0.005; to.warmup = 10;
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         if (o.kind != TRF_NOISE_MASKS) OK(trf_model_set_vocabs(model, v, v, &err));
         OK(trf_trainer_create(&trainer, model, &to, &err));
         noise = open_noise(&o);

@@ -444,7 +444,7 @@ static void travels(void **state)
     config.eos = 1;
     config.unk = 0;
     config.decoder_start = TRF_START_PAD;
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
     assert_int_equal(close(mkstemp(path)), 0);
     OK(trf_model_save(m, path, NULL, &err));
@@ -465,7 +465,7 @@ static void travels(void **state)
     trf_model_destroy(m);
     config.bos = 2;
     config.decoder_start = TRF_START_BOS;
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     FAILS(trf_model_set_vocabs(m, v, v, &err), TRF_E_SHAPE, "bos", -1);
     trf_model_destroy(m);
     trf_vocab_destroy(copy);

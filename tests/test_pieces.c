@@ -545,7 +545,7 @@ static void travels(void **state)
     config.d_ff = 16;
     config.encoder_layers = config.decoder_layers = 1;
     config.source_vocab = config.target_vocab = trf_vocab_size(v);
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
     assert_int_equal(close(mkstemp(path)), 0);
     OK(trf_model_save(m, path, NULL, &err));

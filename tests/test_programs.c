@@ -41,7 +41,7 @@ static void front_page(void **state)
     trf_train_set_dropout(&training, 0);
     (void)state;
 
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();
@@ -104,7 +104,7 @@ static void strings(void **state)
     config.source_vocab = trf_vocab_size(source);
     config.target_vocab = trf_vocab_size(target);
     config.encoder_layers = config.decoder_layers = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, source, target, &err));
     trf_vocab_destroy(source);
     trf_vocab_destroy(target);
@@ -185,7 +185,7 @@ static void strings(void **state)
 
     source = kit_pieces(NULL);          /* more ids than bytes */
     config.source_vocab = config.target_vocab = trf_vocab_size(source);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, source, source, &err));
     OK(trf_translator_create(&translator, model, NULL, &err));
     OK(trf_translate_text(translator, "aaaaaaaaaaaaaaaa", buffer, sizeof buffer, &err));
@@ -267,7 +267,7 @@ static void own_memory_and_cancel(void **state)
     uint64_t hash;
     (void)state;
     config.hooks = training.hooks = search.hooks = game_hooks(&g);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     assert_true(g.blocks > 0 && g.bytes <= (int64_t)trf_model_memory(&config, NULL));
     g.logged = 0;               /* a build that is not optimised has said so */
     OK(trf_trainer_create(&trainer, model, &training, &err));
@@ -407,7 +407,7 @@ static void corpus_and_checkpoint(void **state)
     (void)state;
     trf_train_set_dropout(&training, 0.1);
     config.encoder_layers = config.decoder_layers = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) {
         OK(trf_trainer_step(trainer, &batch, &report, &err));
@@ -876,7 +876,7 @@ static void decoder_only(void **state)
     config.encoder_layers = 0;
     config.decoder_layers = 1;
     config.max_length = 24;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     assert_int_equal(trf_model_parameter_index(model, "src_embed.weight"), -1);
     assert_int_equal(trf_model_parameter_index(model, "decoder.layers.0.norm3.weight"), -1);
     OK(trf_trainer_create(&trainer, model, &training, &err));
@@ -958,10 +958,10 @@ static void encoder_only(void **state)
     trf_tensor out[2], wrong, little = trf_tensor_of(logits, 2, 1, VOCAB, 1);
     int32_t i;
     (void)state;
-    OK(trf_model_create(&whole, &config, &err));
+    OK(trf_model_create(&whole, &config, NULL, &err));
     config.kind = TRF_ENCODER_ONLY;
     config.decoder_layers = 0;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor to = trf_model_parameter(model, i),
                    from = trf_model_parameter(whole, trf_model_parameter_index(whole, to.name));
@@ -1070,7 +1070,7 @@ static void nothing_given(void **state)
         half.free = free_nothing;
         config.source_vocab = config.target_vocab = 9;
         config.hooks = training.hooks = search.hooks = load.hooks = pairs_of.hooks = half;
-        FAILS(TRF_E_INVALID_ARG, trf_model_create(&model, &config, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_model_create(&model, &config, NULL, &err));
         assert_string_equal(err.what, "hooks");
         FAILS(TRF_E_INVALID_ARG, trf_trainer_create(&trainer, learnt, &training, &err));
         FAILS(TRF_E_INVALID_ARG, trf_translator_create(&t, learnt, &search, &err));
@@ -1103,7 +1103,7 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &no_ids, &report, &err));
     FAILS(TRF_E_INVALID_ARG, trf_trainer_evaluate(trainer, NULL, NULL, &report, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_copy(&copy, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_load(&copy, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", NULL, &err));
     assert_int_equal(trf_trainer_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);

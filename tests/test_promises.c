@@ -35,7 +35,7 @@ static trf_config small(trf_kind kind)
 static trf_model *model_of(const trf_config *c)
 {
     trf_model *model = NULL;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     return model;
 }
 
@@ -550,7 +550,7 @@ static void packed_models_have_the_same_bits(void **state)
             trf_model *model = NULL;
             trf_translator *t;
             trf_batch text;
-            if (trf_model_create(&model, &config, &err) == TRF_E_BACKEND) break;   /* no CBLAS */
+            if (trf_model_create(&model, &config, NULL, &err) == TRF_E_BACKEND) break;   /* no CBLAS */
             if (packed) OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
             t = translator_of(model, NULL);
             memset(&text, 0, sizeof text);

@@ -145,7 +145,7 @@ static void an_empty_batch_has_no_queries(void **state)
     trf_model *model = NULL;
     trf_batch batch = random_batch(&p, 3, 9, 1);
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     OK(trf_trainer_forward_backward(trainer, &batch, NULL, &err));
     batch.source.count = batch.target.count = 0;
@@ -223,7 +223,7 @@ static void *rank_main(void *argument)
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     int step;
-    j->failures += trf_model_create(&model, &j->c, NULL) != TRF_OK;
+    j->failures += trf_model_create(&model, &j->c, NULL, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
     for (step = 0; step < UPDATES && !j->failures; step++) {
         trf_batch b = batch_for(&j->c, p, PAIRS - 4 * step, 50 + (uint64_t)step);
@@ -372,7 +372,7 @@ static void bytes_of_an_update(void **state)
     trf_model *model;
     (void)state;
     run_ranks(&j, 2, jobs);
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     assert_int_equal(jobs[0].bytes, UPDATES * (model->layout.n_weights + TRF__TALLIES) *
                                         (int64_t)sizeof(trf_real));
     trf_model_destroy(model);
@@ -407,7 +407,7 @@ static void failures_lose_nothing(void **state)
     j.o.all_reduce = reduce;
     j.o.all_reduce_end = reduce_end;
     j.o.user = &j;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     before = hash_state(trainer);
     j.fail_at = 1 << 20;
@@ -429,7 +429,7 @@ static void failures_lose_nothing(void **state)
     assert_true(calls >= 9);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     for (k = 1; k <= 3; k++) {                  /* so does each end of a round */
         j.calls = j.ends = 0;
@@ -493,7 +493,7 @@ static void parts_are_whole(void **state)
     uint64_t wanted;
     int k;
     (void)state;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_trainer_forward_backward(trainer, &b, &report, &err));
     assert_int_equal(report.target_tokens, trf_target_rows(model, &b.target));
@@ -504,7 +504,7 @@ static void parts_are_whole(void **state)
     trf_model_destroy(model);
     o.hooks.cancel = cancel;
     cancel_after = 1 << 20;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     cancel_after = 1 << 20;
     OK(trf_trainer_forward_backward(trainer, &b, NULL, &err));
@@ -542,7 +542,7 @@ static void checkpoints_keep_parts(void **state)
     size_t n = 0;
     uint64_t wanted;
     (void)state;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_trainer_step(trainer, &b, NULL, &err));
     FAILS(TRF_E_LIMIT, kit_checkpoint_save_memory(trainer, NULL, NULL, 0, &n, &err));
@@ -581,7 +581,7 @@ static void memory_of_parts(void **state)
         memset(&memory, 0, sizeof memory);
         hooks = kit_hooks(&memory);
         j.o.hooks = hooks;
-        OK(trf_model_create(&model, &j.c, &err));
+        OK(trf_model_create(&model, &j.c, NULL, &err));
         counted = trf_trainer_memory(&j.c, &j.o, NULL);
         OK(trf_trainer_create(&trainer, model, &j.o, &err));
         if (!KIT_HAS_STREAM) assert_int_equal(memory.live, counted);
@@ -677,7 +677,7 @@ static void *learner_main(void *argument)
     o.seconds = l->what == TIME ? 0.3 : 0;
     o.patience = 0;
     o.valid_every = 5;
-    l->status = trf_model_create(&model, &c, NULL);
+    l->status = trf_model_create(&model, &c, NULL, NULL);
     if (!l->status) l->status = trf_trainer_create(&trainer, model, &l->o, NULL);
     if (!l->status) l->status = trf_corpus_create(&corpus, &k, NULL);
     for (i = 0; i < PAIRS && !l->status; i++) {
@@ -754,7 +754,7 @@ static void clocks_are_refused(void **state)
     (void)state;
     o.n_ranks = o.parts = 2;
     o.all_reduce = reduce;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     OK(trf_corpus_create(&corpus, NULL, &err));
     OK(trf_corpus_add(corpus, &id, 1, &id, 1, &err));

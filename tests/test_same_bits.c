@@ -96,7 +96,7 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     o.warmup = 10;
     o.source_tokens = o.target_tokens = 1600;
     s.max_length_a = 0; s.max_length_b = 4;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
     for (step = 0; step < steps; step++) {
         assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
@@ -326,7 +326,7 @@ static void new_trainer(trf_model **model, trf_trainer **trainer, int threads)
     o.longest = 16;
     trf_train_set_dropout(&o, 0.15);
     o.threads = threads;
-    assert_int_equal(trf_model_create(model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(trainer, *model, &o, NULL), TRF_OK);
 }
 

@@ -58,13 +58,13 @@ static pair_of_models models_of(trf_kind kind, int32_t vocab, int source_bos, in
     c.seed = 11;
     c.decoder_start = kind == TRF_DECODER_ONLY ? TRF_START_BOS : TRF_START_EOS;
     if (kind == TRF_ENCODER_DECODER) { c.source_bos = source_bos; c.source_eos = source_eos; }
-    OK(trf_model_create(&m.model, &c, &err));
+    OK(trf_model_create(&m.model, &c, NULL, &err));
     sharpen(m.model, vocab);
     OK(trf_translator_create(&m.t, m.model, NULL, &err));
     c.source_bos = c.source_eos = 0;
     c.pad = vocab - 3; c.bos = vocab - 2; c.eos = vocab - 1;
     if (kind == TRF_ENCODER_DECODER) {
-        OK(trf_model_create(&m.twin, &c, &err));
+        OK(trf_model_create(&m.twin, &c, NULL, &err));
         OK(trf_translator_create(&m.reads, m.twin, NULL, &err));
     }
     return m;
@@ -853,7 +853,7 @@ static void test_start(void **state)
     int kind, k, i, starts_matter = 0;
     (void)state;
     c.decoder_start = TRF_START_PAD;
-    OK(trf_model_create_zeros(&other, &c, &err));
+    OK(kit_create_zeros(&other, &c, &err));
     for (i = 0; i < trf_model_parameter_count(other); i++) {
         trf_tensor from = kit_open(trf_model_parameter(m.model, i)), to = kit_open(trf_model_parameter(other, i));
         memcpy(to.data, from.data, (size_t)trf_tensor_count(&to) * sizeof *to.data);
@@ -1138,7 +1138,7 @@ static void test_tagged_sources(void **state)
     assert_string_equal(err.what, "source_tagged");
     o.source_tagged = 1;
     encoder.head = TRF_HEAD_FIRST; encoder.n_labels = 2;
-    OK(trf_model_create(&alone, &encoder, &err));
+    OK(trf_model_create(&alone, &encoder, NULL, &err));
     assert_int_equal(trf_train_check(&o, &encoder, &err), TRF_E_INVALID_ARG);
     s.source_first = s.source_last = -1;
     trf_translator_destroy(t);
@@ -1172,7 +1172,7 @@ static trf_model *model_of_languages(const char *const *metadata, size_t n)
     config.source_vocab = config.target_vocab = trf_vocab_size(vocab[0]);
     config.d_model = config.d_ff = 8;
     config.n_heads = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, vocab[0], vocab[1], &err));
     for (i = 0; i + 1 < n; i += 2) OK(trf_model_set_metadata(model, metadata[i], metadata[i + 1], &err));
     trf_vocab_destroy(vocab[0]);

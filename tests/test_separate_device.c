@@ -84,7 +84,7 @@ static trf_model *model_of(int variant)
 {
     trf_config c = config_of(variant);
     trf_model *model = NULL;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 
@@ -889,7 +889,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     memset(scores, 0, sizeof scores);
     memset(numbers, 0, sizeof numbers);
     switch (what) {
-    case CREATE_MODEL: status = trf_model_create(&model, &c, e); break;
+    case CREATE_MODEL: status = trf_model_create(&model, &c, NULL, e); break;
     case COPY_MODEL: status = trf_model_copy(&model, l->model, e); break;
     case LOAD_MODEL: status = trf_model_load(&model, in_folder("model"), &options, e); break;
     case LOAD_TIED: status = trf_model_load(&model, in_folder("tied"), &options, e); break;
@@ -1041,7 +1041,7 @@ static void save_tied(const char *path)
     size_t n, i;
     FILE *f;
     c.tying = TRF_UNTIED;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     for (i = 0; i < 2; i++) {
         trf_tensor to = trf_model_parameter(model, trf_model_parameter_index(model, names[i]));
         trf_real *numbers = kit_numbers(

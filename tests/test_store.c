@@ -379,7 +379,7 @@ static trf_model *model_of(const trf_config *config)
 {
     trf_error err;
     trf_model *model = NULL;
-    OK(trf_model_create(&model, config, &err));
+    OK(trf_model_create(&model, config, NULL, &err));
     return model;
 }
 
@@ -2807,7 +2807,7 @@ static void no_memory(void **state)
                 memory.fail_at = at;
                 status = trf_model_load(&model, in_folder("small"), &options, &err);
             } else if (what == 1) {
-                OK(trf_model_create(&model, &config, &err));
+                OK(trf_model_create(&model, &config, NULL, &err));
                 memory.fail_at = memory.calls + at;
                 status = trf_model_save(model, in_folder("small"), NULL, &err);
                 if (status != TRF_OK) assert_true(before == hash_file(in_folder("small")));
@@ -3295,7 +3295,7 @@ static void checks_and_bytes(void **state)
     noise.density = -1;
     assert_int_equal(trf__noise_check(&noise, &err), TRF_E_INVALID_ARG);
 
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_checkpoint_save(trainer, NULL, in_folder("checked"), NULL, &err));
     OK(trf_file_open(&file, in_folder("checked"), &load, &err));

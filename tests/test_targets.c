@@ -40,7 +40,7 @@ static lab open_lab(const trf_config *c, const trf_train_options *o, const trf_s
     trf_search s = search ? *search : trf_search_defaults();
     lab l;
     s.threads = 2;
-    OK(trf_model_create(&l.model, c, &err));
+    OK(trf_model_create(&l.model, c, NULL, &err));
     OK(trf_trainer_create(&l.trainer, l.model, o, &err));
     OK(trf_translator_create(&l.translator, l.model, &s, &err));
     return l;
@@ -456,7 +456,7 @@ static void states_of(const trf_config *c, const trf_sequences *sources, trf_rea
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_tensor out;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     out = trf_tensor_of(numbers, 2, trf_source_rows(model, sources), c->d_model, 1);
     OK(trf_encode(translator, sources, &out, &err));
@@ -547,7 +547,7 @@ static void sources_begin_and_end(void **state)
 
         tagger.head = TRF_HEAD_TOKENS;
         tagger.n_labels = 4;
-        OK(trf_model_create(&model, &tagger, &err));
+        OK(trf_model_create(&model, &tagger, NULL, &err));
         OK(trf_translator_create(&asked, model, &search, &err));
         one = batch;
         out = trf_tensor_of(all, 2, at, 4, 1);

@@ -23,7 +23,7 @@ static school school_of(const lab *l)
         trf_config c = l->c;
         c.seed = 70 + (uint64_t)k;
         if (k) c.d_ff += 5;
-        OK(trf_model_create(&s.models[k], &c, &err));
+        OK(trf_model_create(&s.models[k], &c, NULL, &err));
     }
     return s;
 }
@@ -119,7 +119,7 @@ static void the_loss(void **state)
             const trf_model *teachers[2];
             if (form) {
                 trf_status status;
-                OK(trf_model_create(&packed, trf_model_config(s.models[1]), &err));
+                OK(trf_model_create(&packed, trf_model_config(s.models[1]), NULL, &err));
                 OK(trf_model_copy_weights(packed, s.models[1], NULL, &err));
                 status = trf_model_pack(packed, weights[form], &err);
                 if (status != TRF_OK) {
@@ -194,7 +194,7 @@ static void a_copy_teaches_nothing(void **state)
         int32_t i;
         int64_t k;
         lab_open(&l);
-        OK(trf_model_create(&copy, &l.c, &err));
+        OK(trf_model_create(&copy, &l.c, NULL, &err));
         OK(trf_model_copy_weights(copy, l.model, NULL, &err));
         teacher = copy;
         b = batch_of(&l, &p, 5, 31);
@@ -341,7 +341,7 @@ static void refusals(lab *l, const school *good, trf_config c, const char *word)
 {
     trf_model *other = NULL;
     const trf_model *teachers[2];
-    OK(trf_model_create(&other, &c, &err));
+    OK(trf_model_create(&other, &c, NULL, &err));
     teachers[0] = good->models[0];
     teachers[1] = other;
     FAILS(TRF_E_INVALID_ARG, trf_trainer_set_teachers(l->trainer, teachers, 2, 0.5, &err));

@@ -338,7 +338,7 @@ static void checkpoints(void **state)
     for (wanted = middle = 0, k = 0; k < 3; k++) {  /* 0: memory; 1, 2: saved by one, continued by
                                                        the other */
         trf_corpus *c = opened(k == 2, &o);
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         OK(trf_trainer_create(&t, model, &training, &err));
         assert_true(trained(t, c, 15) == (k ? middle : (middle = hash_state(t))));
         if (k) {

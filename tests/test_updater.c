@@ -85,7 +85,7 @@ static void same_as_the_trainer(trf_train_options o)
     int step;
     int32_t i;
     o.hooks = kit_hooks(&memory);
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     w = copies_of(model, NULL);
     OK(trf_updater_create(&u, w.list, w.n, c.d_model, &o, NULL, &err));
@@ -453,7 +453,7 @@ static void files_of_tensors(void **state)
     (void)state;
     for (i = 0; i < 24; i++) numbers[i] = (trf_real)i / 7;
     numbers[5] = (trf_real)HUGE_VAL;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     list[0] = trf_tensor_of(numbers, 0, 1, 1, 1);
     list[0].name = "scalar";
     list[1] = trf_tensor_of(NULL, 2, 0, 4, 1);

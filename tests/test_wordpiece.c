@@ -880,7 +880,7 @@ static void in_models(void **state)
     c.source_vocab = trf_vocab_size(vocab);
     c.source_bos = c.source_eos = 1;
     c.pad = 0; c.unk = 1; c.bos = 2; c.eos = 3;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
@@ -898,7 +898,7 @@ static void in_models(void **state)
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 1; c.unk = 2;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     assert_int_equal(trf_model_set_vocabs(model, vocab, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "bos");
     assert_null(trf_model_source_vocab(model));

@@ -71,7 +71,7 @@ static trf_model *create(const struct study *s, const struct system *x, int pres
     c.target_vocab = trf_vocab_size(x->target);
     c.seed = seed;
     c.device.threads = s->threads;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_model_set_vocabs(model, x->source, x->target, &err));
     return model;
 }

@@ -49,7 +49,7 @@ static trf_model *train(const struct study *s, int task, uint64_t seed, const tr
     trf_step_report report;
     uint64_t random = seed;
     int i, most = s->quick ? 120 : 2000;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 1; i <= most; i++) {
         trf_batch b = draw(&x, BATCH, task, &random);

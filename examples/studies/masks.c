@@ -131,7 +131,7 @@ static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
     c.n_heads = HEADS;
     c.source_eos = c.target_eos = 0;
     all = trf_tensor_of((trf_real *)study_memory(s, 3 * N * D * sizeof(trf_real)), 3, 3, N, D);
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
     batch = study_batch(encoder ? ids : NULL, encoder ? NULL : ids, &length, 1);
     if (encoder) views.encoder_states = &all;

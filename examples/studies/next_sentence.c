@@ -85,7 +85,7 @@ static trf_model *create(const struct study *s, trf_head head, uint64_t seed,
     c.head = head;
     c.n_labels = head == TRF_HEAD_MASKED ? 0 : 2;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     if (from) STUDY_TRY(trf_model_copy_weights(model, from, NULL, &err));
     return model;
 }

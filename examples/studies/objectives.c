@@ -57,7 +57,7 @@ static struct result run(const struct study *s, int objective, uint64_t seed, in
     hidden.n_sentinels = VOCAB - WORDS_END;
     if (objective == SPANS) hidden.density = 0.3, hidden.mean_span = 2;
     if (objective != NEXT) STUDY_TRY(trf_noise_create(&noise, &hidden, &err));
-    STUDY_TRY(trf_model_create(&m, &c, &err));
+    STUDY_TRY(trf_model_create(&m, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&t, m, &o, &err));
     held_out = plain;
     held_out.source = held_out.target = language_draw(&unseen, LINES, 1, &others);

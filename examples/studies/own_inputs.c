@@ -97,7 +97,7 @@ static trf_model *create(const struct study *s, uint64_t seed)
     c.head = TRF_HEAD_FIRST;
     c.n_labels = SYMBOLS;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 

@@ -266,7 +266,7 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
     memset(&report, 0, sizeof report);
     memset(outcome, 0, sizeof *outcome);
     lesson.config.seed = lesson.training.seed = seed;
-    STUDY_TRY(trf_model_create(&model, &lesson.config, &err));
+    STUDY_TRY(trf_model_create(&model, &lesson.config, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &lesson.training, &err));
     outcome->weights = (double)trf_model_parameter_total(model);
     outcome->reached = lesson.epochs + 1;

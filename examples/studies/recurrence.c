@@ -295,7 +295,7 @@ static struct transformer create_transformer(const struct study *s, uint64_t see
     c.head = TRF_HEAD_FIRST;
     c.n_labels = KEYS;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&m.model, &c, &err));
+    STUDY_TRY(trf_model_create(&m.model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&m.trainer, m.model, &o, &err));
     return m;
 }

@@ -58,7 +58,7 @@ static double learn(struct study *s, const trf_vocab *letters, int width, int se
     o.learning_rate = 3e-3;
     o.warmup = 50;
     o.total_steps = updates + 1;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 0; i < updates; i++) {
         trf_batch batch = read_on(s, letters, &number, 0, ids, lengths, BATCH);

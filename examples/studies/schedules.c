@@ -128,7 +128,7 @@ static double train(struct study *s, trf_norm_place place, double rate, int warm
     o.schedule = TRF_CONSTANT;
     o.learning_rate = rate;
     o.warmup = warmup;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (step = 0; step < steps; step++) {
         trf_batch batch = study_reversals(s, &room, &random, BATCH, 3, 8, SYMBOLS);

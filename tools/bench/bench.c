@@ -377,7 +377,7 @@ static void bench_training(const char *size, int threads, const char *order, int
     data.buckets = strcmp(order, "random") != 0;
     if (trf_corpus_create(&corpus, &data, &err)) die(err.message);
     fill_corpus(corpus, source, target, causal);
-    if (trf_model_create(&model, &config, &err) ||
+    if (trf_model_create(&model, &config, NULL, &err) ||
         trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     memset(&times, 0, sizeof times);
     time_steps(trainer, corpus, steps, &times);
@@ -434,7 +434,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     timed.stopped = n > 1;
     for (i = 0; i < batch * WORDS; i++) ids[i] = 4 + rand() % (config.source_vocab - 4);
     for (i = 0; i < batch; i++) lengths[i] = WORDS;
-    if (trf_model_create(&model, &config, &err)) die(err.message);
+    if (trf_model_create(&model, &config, NULL, &err)) die(err.message);
     if (n > 1 && trf_model_pack(model, weights, &err)) die(err.message);
     for (i = 0; i < n; i++) {
         int first = batch * i / n;
@@ -488,7 +488,7 @@ static void bench_learning(const char *path, int updates, int threads)
     training.warmup = 400;
     training.source_tokens = training.target_tokens = 2 * COPY_TOKENS;
     trf_train_set_dropout(&training, 0);
-    if (trf_model_create(&model, &config, &err) ||
+    if (trf_model_create(&model, &config, NULL, &err) ||
         trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     for (step = 1; step <= updates; step++) {
         int32_t n = 0, tokens = 0;
@@ -589,7 +589,7 @@ static void bench_lengths(const char *size, int threads)
         batch.source.ids = batch.target.ids = ids;
         batch.source.lengths = batch.target.lengths = lengths;
         batch.source.count = batch.target.count = TOKENS / length;
-        if (trf_model_create(&model, &config, &err) ||
+        if (trf_model_create(&model, &config, NULL, &err) ||
             trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
         for (step = 0; step < STEPS; step++) {
             double start;
@@ -650,7 +650,7 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     training.longest = LENGTH;
     training.recompute = recompute;
     batch = random_pairs(ids, lengths, TOKENS, LENGTH);
-    if (trf_model_create(&model, &config, &err) ||
+    if (trf_model_create(&model, &config, NULL, &err) ||
         trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     for (i = 0; i < STEPS; i++) {
         start = seconds();
@@ -734,7 +734,7 @@ static void bench_overlap(const char *size, int threads, int mbit)
         training.all_reduce_end = way ? end_slices : NULL;
         training.user = &net;
         best[way] = HUGE_VAL;
-        if (trf_model_create(&model, &config, &err) ||
+        if (trf_model_create(&model, &config, NULL, &err) ||
             trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
         for (i = 0; i < STEPS; i++) {
             start = seconds();
@@ -770,7 +770,7 @@ static void bench_loading(const char *path, trf_weights weights)
     /* another process makes the file: the memory of its floats would count as ours */
     if (fork() == 0) {
         trf_save_options save = {weights, NULL, 0, NULL};
-        if (trf_model_create(&model, &config, &err) || trf_model_save(model, path, &save, &err)) die(err.message);
+        if (trf_model_create(&model, &config, NULL, &err) || trf_model_save(model, path, &save, &err)) die(err.message);
         _exit(0);
     }
     if (wait(&i) < 0 || i) die("no file was made");
@@ -873,7 +873,7 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     sampling.max_tokens = sampling.min_tokens = tokens;
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
-    if (trf_model_create(&model, &config, &err) ||
+    if (trf_model_create(&model, &config, NULL, &err) ||
         trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
     bytes = weights == TRF_WEIGHTS_FULL ? trf_model_memory(&config, NULL) : trf_packed_memory(&config, weights, NULL,
                                                                                               NULL);
@@ -930,7 +930,7 @@ static void make_llama(const char *path, const int *sizes, trf_weights weights)
     c.positions = TRF_POSITIONS_ROTARY;
     c.activation = TRF_SILU; c.feed_forward_gate = 1;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = c.generator_bias = c.scale_embeddings = 0;
-    if (trf_model_create(&model, &c, &err) || trf_model_pack(model, weights, &err) ||
+    if (trf_model_create(&model, &c, NULL, &err) || trf_model_pack(model, weights, &err) ||
         trf_model_save(model, path, NULL, &err))
         die(err.message);
     trf_model_destroy(model);

@@ -291,7 +291,7 @@ static void measure_card(const char *size, int64_t rows)
     double copy, seconds_of, bytes, times[RUNS];
     int64_t n, d = c.d_model, side = rows < 8192 ? 256 : 8192;
     int i;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     memset(&k, 0, sizeof k);
     k.trainer = trainer_of(model, rows);
     k.run = &k.trainer->pass.run;
@@ -350,7 +350,7 @@ static void measure_attention(int longest, int64_t tokens)
     double times[2][RUNS];
     int64_t rows = 0, d = HEADS * WIDE;
     int n = 0, i;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, 64);
     run = &t->pass.run;
     srand(2);
@@ -423,7 +423,7 @@ static void measure_training(const char *size, int64_t tokens, int launches)
     int64_t source = 0, target = 0;
     int i;
     double before = memory_left();
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, tokens);
     if (launches) only_launch(&t->pass.run);
     for (i = -3 * WARM; i < RUNS; i++) {
@@ -464,7 +464,7 @@ static void measure_translating(const char *size, int sentences, int beam, int l
     batch.source.count = sentences;
     s.beam = beam; s.n_best = 1; s.threads = 1;
     s.max_length_a = 0; s.max_length_b = s.min_length = LENGTH;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_translator_create(&t, model, &s, &err));
     if (launches) only_launch(&t->pass.run);
     for (i = -3; i < RUNS; i++) {
@@ -488,7 +488,7 @@ static double train_for(trf_precision precision, int steps, int64_t tokens, uint
     double loss = 0;
     int i;
     int32_t k;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, tokens);
     for (i = 0; i < steps; i++) {
         trf_batch batch = batch_at(i * 97 % 512, tokens);

@@ -289,7 +289,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (create) {
-        failed = trf_model_create(&model, &s.config, &err) || trf_model_save(model, argv[3], NULL, &err);
+        failed = trf_model_create(&model, &s.config, NULL, &err) || trf_model_save(model, argv[3], NULL, &err);
     } else {
         options.config = &s.config;
         options.device = s.config.device;

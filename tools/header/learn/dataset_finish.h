@@ -502,7 +502,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
-    TRF__TRY(trf_model_create(model, &data->recipe.config, err));
+    TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);

@@ -141,7 +141,7 @@ static int make_model(struct training *t, int64_t unknown)
     if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
         !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))
         s->config.mask = trf_vocab_special(t->vocabularies.of[0], TRF_SPECIAL_MASK);
-    if (trf_model_create(&t->run.model, &s->config, &err) ||
+    if (trf_model_create(&t->run.model, &s->config, NULL, &err) ||
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
