@@ -1354,9 +1354,9 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
    eos has cls or sep in its place. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err);
-/* NULL: the model has none. */
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
+typedef enum trf_side { TRF_SOURCE = 0, TRF_TARGET = 1, TRF_SIDE_COUNT } trf_side;
+/* NULL: the model has no vocabulary on that side. */
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
 
 /* Sets a text of your own under a key of your own; value NULL removes it. The texts are kept in
    copies of the model, in model files and in checkpoints (as safetensors metadata with the same
@@ -3468,7 +3468,7 @@ typedef struct trf_bad_line {
     const char *why;            /* in words */
     const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
-    int32_t side;               /* 0: the source has the fault, or both have; 1: the target */
+    trf_side side;              /* TRF_SOURCE: the source has the fault, or both have */
 } trf_bad_line;
 
 /* The lines of a data set: first those to learn from, then those held out. */
@@ -3599,9 +3599,9 @@ TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
-   no such pair, or texts alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
 typedef struct trf_data_facts {
     trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
@@ -23244,13 +23244,10 @@ TRF_API const trf_config *trf_model_config(const trf_model *model)
 {
     return model ? &model->config : NULL;
 }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side)
 {
-    return model ? model->source : NULL;
-}
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
-{
-    return model ? model->target : NULL;
+    if (!model || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    return side == TRF_SOURCE ? model->source : model->target;
 }
 TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 {
@@ -30535,8 +30532,7 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
-    const trf_vocab *vocab = answers ? trf_model_target_vocab(model)
-                                     : trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
@@ -39565,7 +39561,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {
-    trf_bad_line line = {fault, why, path, number, side};
+    trf_bad_line line = {fault, why, path, number, side ? TRF_TARGET : TRF_SOURCE};
     const trf_dataset_options *o = &d->options;
     int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE ||
                      fault == TRF_FAULT_ENCODING;
@@ -40850,10 +40846,12 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side)
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t = data && side >= 0 && side < 2 ? &data->held_texts[side] : NULL;
-    return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
+    const trf__texts *t;
+    if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    t = &data->held_texts[side];
+    return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
 TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
@@ -41925,4 +41923,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1964552473
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3021110399

@@ -16,7 +16,7 @@ static int embed(trf_translator *encoder, const trf_model *model, const char *te
     int32_t ids[512], n;
     trf_sequences sentence = {ids, &n, 1};
     trf_tensor out = trf_tensor_of(vector, 2, 1, trf_model_config(model)->d_model, 1);
-    return trf_vocab_encode(trf_model_source_vocab(model), text, ids, 512, &n, &err) ||
+    return trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), text, ids, 512, &n, &err) ||
            trf_embed(encoder, &sentence, trf_model_pooling(model), 1, &out, &err);
 }
 

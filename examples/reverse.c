@@ -47,8 +47,8 @@ static trf_status draw(trf_translator *translator, const trf_model *model, trf_e
     int64_t keys, size, head;
     trf_tensor cross;
     trf_views views = {NULL, NULL, NULL, NULL, NULL, NULL};
-    if (trf_vocab_encode(trf_model_source_vocab(model), word, source, n, &n, err) ||
-        trf_vocab_encode(trf_model_target_vocab(model), back, target, n, &n, err))
+    if (trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), word, source, n, &n, err) ||
+        trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), back, target, n, &n, err))
         return (trf_status)err->status;
     keys = trf_source_rows(model, &batch.source);               /* the letters, and EOS */
     size = keys * trf_target_rows(model, &batch.target);        /* of one head */

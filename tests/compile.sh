@@ -715,7 +715,7 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     trf_batch b;
     trf_step_report p;
     trf_config c = trf_config_tiny();
-    if (trf_model_create(&m, &c, e)) return 5;
+    if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
     memset(&b, 0, sizeof b);
     if (trf_train_step(t, &b, &p, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &p, e)) return 3;
     if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;

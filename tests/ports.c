@@ -64,8 +64,8 @@ static trf_status corpus_of(course *c, trf_error *err)
     if (trf_corpus_create(&c->corpus, &options, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
-        if (trf_corpus_add_text(c->corpus, trf_model_source_vocab(c->model), digits,
-                                trf_model_target_vocab(c->model), names, err))
+        if (trf_corpus_add_text(c->corpus, trf_model_vocab(c->model, TRF_SOURCE), digits,
+                                trf_model_vocab(c->model, TRF_TARGET), names, err))
             return (trf_status)err->status;
     }
     return TRF_OK;
@@ -240,14 +240,14 @@ static void read_files(const char *folder)
     *answer = 0;
     if (works("a language model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
         works("its beginning",
-              trf_vocab_encode(trf_model_target_vocab(model), "seven", &id, 1, &n, &err), &err) &&
+              trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), "seven", &id, 1, &n, &err), &err) &&
         works("its generator", trf_sampler_create(&generator, model, &sampling, &err), &err) &&
         works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;
         while (live && works("it goes on", trf_sampler_step(generator, 20, &live, &err), &err)) {}
         h = trf_sampler_at(generator, 0);
         works("its text",
-              trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, answer, sizeof answer,
+              trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, answer, sizeof answer,
                                NULL, &err),
               &err);
     }

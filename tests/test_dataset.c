@@ -238,7 +238,7 @@ static void own_vocabularies(void **state)
     assert_string_equal(trf_dataset_held_out_text(data, 9, 1), "ba");
     assert_null(trf_dataset_held_out_text(data, 10, 0));
     assert_null(trf_dataset_held_out_text(data, -1, 0));
-    assert_null(trf_dataset_held_out_text(data, 0, 2));
+    assert_null(trf_dataset_held_out_text(data, 0, (trf_side)2));
     assert_int_equal(trf_dataset_facts(data)->lines.n, 0);             /* they are gone */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->tying, TRF_TIED_ALL);

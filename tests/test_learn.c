@@ -1624,7 +1624,7 @@ static void kinds_of_data(void **state)
                 trf_dataset_recipe(data)->corpus.seed == 7);
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
     OK(trf_dataset_create_model(data, &model, &err));
-    assert_int_equal(trf_vocab_size(trf_model_source_vocab(model)), 7);
+    assert_int_equal(trf_vocab_size(trf_model_vocab(model, TRF_SOURCE)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
     trf_model_destroy(model);
     trf_dataset_destroy(data);
@@ -1697,7 +1697,7 @@ static void labels(void **state)
     assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY &&
                 trf_model_config(model)->head == TRF_HEAD_MEAN);
     assert_int_equal(trf_model_config(model)->n_labels, 3);
-    assert_null(trf_model_target_vocab(model));
+    assert_null(trf_model_vocab(model, TRF_TARGET));
     assert_string_equal(trf_model_metadata(model, "labels"), "first\nonly\nz last");
     OK(trf_model_label(model, 2, text, sizeof text, &bytes, &err));
     assert_string_equal(text, "z last");

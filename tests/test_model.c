@@ -1688,6 +1688,9 @@ static void test_contract(void **state)
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_translator_create(NULL, l.model, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_null(trf_model_vocab(l.model, TRF_SOURCE));
+    assert_null(trf_model_vocab(l.model, (trf_side)2));
+    assert_null(trf_model_vocab(NULL, TRF_TARGET));
     trf_model_destroy(NULL);
     trf_trainer_destroy(NULL);
     trf_translator_destroy(NULL);

@@ -450,7 +450,7 @@ static void travels(void **state)
     OK(trf_model_save(m, path, NULL, &err));
     OK(trf_model_load(&back, path, NULL, &err));
     assert_int_equal(unlink(path), 0);
-    kept = trf_model_target_vocab(back);
+    kept = trf_model_vocab(back, TRF_TARGET);
     assert_true(trf__vocab_n_bytes(kept) == trf__vocab_n_bytes(v) &&
                 !memcmp(trf__vocab_bytes(kept), trf__vocab_bytes(v),
                         (size_t)trf__vocab_n_bytes(v)));

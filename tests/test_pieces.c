@@ -551,7 +551,7 @@ static void travels(void **state)
     OK(trf_model_save(m, path, NULL, &err));
     OK(trf_model_load(&back, path, NULL, &err));
     assert_int_equal(unlink(path), 0);
-    kept = trf_model_source_vocab(back);
+    kept = trf_model_vocab(back, TRF_SOURCE);
     assert_int_equal(trf_vocab_kind(kept), TRF_SENTENCEPIECE);
     assert_true(kept->pieces->model_bytes == (int64_t)model.n &&
                 !memcmp(kept->pieces->model, model.bytes, model.n));

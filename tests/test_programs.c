@@ -113,8 +113,8 @@ static void strings(void **state)
         trf_batch batch;
         for (i = 0; i < 32; i++) {
             sentence(pick(63), from, to, sizeof from);      /* the last one is never seen */
-            OK(trf_vocab_encode(trf_model_source_vocab(model), from, ids[0] + 3 * i, 3, &n, &err));
-            OK(trf_vocab_encode(trf_model_target_vocab(model), to, ids[1] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), from, ids[0] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), to, ids[1] + 3 * i, 3, &n, &err));
             lengths[i] = n;
         }
         batch.source = sequences_of(ids[0], lengths, 32);
@@ -152,7 +152,7 @@ static void strings(void **state)
     assert_int_equal(bytes, strlen(to));
     for (i = 0; i < 3; i++) {           /* the others too */
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, i);
-        OK(trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, to, sizeof to, NULL,
+        OK(trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, to, sizeof to, NULL,
                             &err));
         OK(trf_hypothesis_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
         assert_string_equal(buffer, to);
@@ -1023,8 +1023,8 @@ static void nothing_given(void **state)
     int32_t n = 0;
     char text[8];
     (void)state;
-    assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) &&
-                !trf_model_target_vocab(NULL));
+    assert_true(!trf_model_config(NULL) && !trf_model_vocab(NULL, TRF_SOURCE) &&
+                !trf_model_vocab(NULL, TRF_TARGET));
     assert_true(trf_model_parameter_count(NULL) == 0 && trf_model_parameter_total(NULL) == 0 &&
                 !trf_model_parameter(NULL, 0).data);
     for (n = -1; n < 999999; n += 1000000) {

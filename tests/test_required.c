@@ -157,7 +157,7 @@ static void enumerate(const trf_model *model, trf_translator *t, const asked *a,
     batch.target = one(ids, &n);
     OK(trf_logits(t, &batch, &logits, &err));
     for (w = 0; w < c->target_vocab; w++) all += exp(z[w] = (double)rows[n * c->target_vocab + w]);
-    if (is_complete(trf_model_target_vocab(model), a, ids, n)) {
+    if (is_complete(trf_model_vocab(model, TRF_TARGET), a, ids, n)) {
         memcpy(x.ids, ids, (size_t)n * sizeof *ids);
         x.n = n;
         x.score = (sum + z[EOS] - log(all)) / pow((5.0 + n + 1) / 6.0, s->alpha);

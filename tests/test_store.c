@@ -666,7 +666,7 @@ static void vocabularies(void **state)
     config.target_vocab = trf_vocab_size(target);
     model = model_of(&config);
     assert_int_equal(trf_model_set_vocabs(model, source, other, &err), TRF_E_SHAPE);
-    assert_null(trf_model_source_vocab(model));
+    assert_null(trf_model_vocab(model, TRF_SOURCE));
     OK(trf_model_set_vocabs(model, source, target, &err));
     save(model, in_folder("one"));
     OK(trf_model_load(&again, in_folder("one"), &options, &err));
@@ -680,15 +680,15 @@ static void vocabularies(void **state)
     OK(trf_model_copy(&copy, again, &err));
     save(copy, in_folder("two"));
     assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
-    assert_int_equal(trf_vocab_kind(trf_model_source_vocab(again)), TRF_WORDS);
-    assert_int_equal(trf_vocab_kind(trf_model_target_vocab(again)), TRF_CHARACTERS);
+    assert_int_equal(trf_vocab_kind(trf_model_vocab(again, TRF_SOURCE)), TRF_WORDS);
+    assert_int_equal(trf_vocab_kind(trf_model_vocab(again, TRF_TARGET)), TRF_CHARACTERS);
     for (i = 0; i < config.source_vocab; i++)
-        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), i),
+        assert_string_equal(trf_vocab_token(trf_model_vocab(again, TRF_SOURCE), i),
                             trf_vocab_token(source, i));
     for (i = 0; i < config.target_vocab; i++)
-        assert_string_equal(trf_vocab_token(trf_model_target_vocab(again), i),
+        assert_string_equal(trf_vocab_token(trf_model_vocab(again, TRF_TARGET), i),
                             trf_vocab_token(target, i));
-    OK(trf_vocab_encode(trf_model_source_vocab(again), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_int_equal(ids[0], trf_vocab_id(source, "\\n"));
     assert_int_equal(ids[2], 3);
@@ -739,9 +739,9 @@ static void large_vocabularies(void **state)
     save(model, in_folder("large"));
     OK(trf_model_load(&again, in_folder("large"), NULL, &err));
     for (id = 4; id < config.source_vocab; id++)
-        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), id),
+        assert_string_equal(trf_vocab_token(trf_model_vocab(again, TRF_SOURCE), id),
                             trf_vocab_token(vocab, id));
-    assert_null(trf_model_target_vocab(again));
+    assert_null(trf_model_vocab(again, TRF_TARGET));
     trf_trainer_destroy(trainer);
     trf_model_destroy(again);
     trf_model_destroy(model);

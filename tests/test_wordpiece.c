@@ -884,10 +884,10 @@ static void in_models(void **state)
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
-    OK(trf_vocab_encode(trf_model_source_vocab(again), "The unaffable", some, 64, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "The unaffable", some, 64, &n, &err));
     assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
-    assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
-    assert_memory_equal(trf_model_source_vocab(again)->stored, made.bytes, made.n);
+    assert_int_equal(trf_model_vocab(again, TRF_SOURCE)->n_stored, made.n);
+    assert_memory_equal(trf_model_vocab(again, TRF_SOURCE)->stored, made.bytes, made.n);
     trf_model_destroy(again);
     /* a file whose vocabulary is damaged: nothing is loaded */
     for (i = 0; i + 8 < bytes && memcmp(saved + i, "TRFWP", 5); i++) { }
@@ -901,7 +901,7 @@ static void in_models(void **state)
     OK(trf_model_create(&model, &c, NULL, &err));
     assert_int_equal(trf_model_set_vocabs(model, vocab, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "bos");
-    assert_null(trf_model_source_vocab(model));
+    assert_null(trf_model_vocab(model, TRF_SOURCE));
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }

@@ -32,12 +32,16 @@ for file; do
     function call(s, name,    k, list) {
         if (!((name, n) in now)) return ""
         split(now[name, n], form, " ")
-        for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") argument(s, k)
-        if (form[2] == n + 1) list = list ", NULL"
+        for (k = 1; k <= n; k++)
+            list = list (k > 1 ? ", " : "") (k == form[2] ? more[name, n] ", " : "") argument(s, k)
+        if (form[2] == n + 1) list = list ", " more[name, n]
         return form[1] "(" list ")" form[3]
     }
-    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
-    function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
+    # was NAME COUNT NEW_NAME AT AFTER MORE: MORE, or NULL, becomes argument AT, if that is not 0; AFTER follows the
+    # call
+    function was(name, count, new_name, at, after, what) {
+        now[name, count] = new_name " " at " " after; more[name, count] = what == "" ? "NULL" : what; known[name]
+    }
     BEGIN {
         # calls whose name has another meaning now: with so many arguments it is the old one
         fewer["trf_translate"] = 7
@@ -59,6 +63,8 @@ for file; do
         was("trf_vocab_from_pieces", 6, "trf_vocab_from_bytes", 0)
         was("trf_vocab_load_sentencepiece", 4, "trf_vocab_load", 3)
         was("trf_model_create", 3, "trf_model_create", 3)
+        was("trf_model_source_vocab", 1, "trf_model_vocab", 2, "", "TRF_SOURCE")
+        was("trf_model_target_vocab", 1, "trf_model_vocab", 2, "", "TRF_TARGET")
         was("trf_train_step", 4, "trf_trainer_step", 0)
         was("trf_forward_backward", 4, "trf_trainer_forward_backward", 0)
         was("trf_optimizer_step", 3, "trf_trainer_update", 0)

@@ -228,9 +228,9 @@ static int print_ids(const trf_model *model, int target, FILE *lines, trf_error 
 {
     static char line[65536];
     static int32_t ids[65536];
-    const trf_vocab *vocab = target ? NULL : trf_model_source_vocab(model);
+    const trf_vocab *vocab = target ? NULL : trf_model_vocab(model, TRF_SOURCE);
     int32_t n, i;
-    if (!vocab) vocab = trf_model_target_vocab(model);
+    if (!vocab) vocab = trf_model_vocab(model, TRF_TARGET);
     while (vocab && fgets(line, sizeof line, lines)) {
         line[strcspn(line, "\n")] = 0;
         if (trf_vocab_encode(vocab, line, ids, 65536, &n, err)) return 1;

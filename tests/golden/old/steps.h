@@ -74,7 +74,7 @@ static trf_status steps_train(trf_trainer *trainer, trf_corpus *corpus, FILE *ou
 /* Each word of the lines in turn is the mask's: the id that the model puts there, and its logit. */
 static trf_status steps_masked(const trf_model *model, const char *const *lines, int32_t n, FILE *out)
 {
-    const trf_vocab *vocab = trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, TRF_SOURCE);
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
     trf_error err;

@@ -373,7 +373,7 @@ typedef struct trf_bad_line {
     const char *why;            /* in words */
     const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
-    int32_t side;               /* 0: the source has the fault, or both have; 1: the target */
+    trf_side side;              /* TRF_SOURCE: the source has the fault, or both have */
 } trf_bad_line;
 
 /* The lines of a data set: first those to learn from, then those held out. */
@@ -504,9 +504,9 @@ TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
-   no such pair, or texts alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
 typedef struct trf_data_facts {
     trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held

@@ -76,9 +76,9 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
    eos has cls or sep in its place. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err);
-/* NULL: the model has none. */
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
+typedef enum trf_side { TRF_SOURCE = 0, TRF_TARGET = 1, TRF_SIDE_COUNT } trf_side;
+/* NULL: the model has no vocabulary on that side. */
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
 
 /* Sets a text of your own under a key of your own; value NULL removes it. The texts are kept in
    copies of the model, in model files and in checkpoints (as safetensors metadata with the same

@@ -470,10 +470,12 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side)
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t = data && side >= 0 && side < 2 ? &data->held_texts[side] : NULL;
-    return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
+    const trf__texts *t;
+    if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    t = &data->held_texts[side];
+    return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
 TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)

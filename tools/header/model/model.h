@@ -363,13 +363,10 @@ TRF_API const trf_config *trf_model_config(const trf_model *model)
 {
     return model ? &model->config : NULL;
 }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side)
 {
-    return model ? model->source : NULL;
-}
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
-{
-    return model ? model->target : NULL;
+    if (!model || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    return side == TRF_SOURCE ? model->source : model->target;
 }
 TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 {

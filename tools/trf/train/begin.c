@@ -167,7 +167,7 @@ int begin_training(struct training *t)
     if (status) return status;
     unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
-    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
+    if ((status = make_noise(s, trf_model_vocab(r->model, TRF_SOURCE), &r->noise, &r->validator.noise)))
         return status;
     set_limits(s, t->data.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))

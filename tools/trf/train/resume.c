@@ -327,7 +327,7 @@ int resume_training(struct training *t)
     r->learning = trf_trainer_learning(r->trainer);
     if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, r->model, r->trainer))) return status;
-    vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
+    vocab[0] = trf_model_vocab(r->model, TRF_SOURCE); vocab[1] = trf_model_vocab(r->model, TRF_TARGET);
     if (check_stored_vocabularies(t, vocab)) return FAILED;
     if ((status = check_languages(t))) return status;
     note_before(t, &stored, before);
