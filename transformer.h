@@ -1150,8 +1150,15 @@ typedef struct trf_piece_ids {
     int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
                                    token, which ends there: the language code of OPUS-MT */
 } trf_piece_ids;
-/* Makes a finished vocabulary of subwords from the bytes of its file, which are copied: fewer than
-   2 GiB. The bytes tell which kind it is:
+typedef struct trf_vocab_options {
+    const void *memory;         /* in place of a path, which is NULL then: the bytes of a file; the
+                                   vocabulary copies them. default NULL */
+    size_t memory_bytes;        /* how many; default 0 */
+    const trf_piece_ids *ids;   /* the ids of a SentencePiece file's tokens; default NULL */
+    trf_hooks hooks;            /* default none */
+} trf_vocab_options;
+/* Makes a finished vocabulary of subwords from a file, of fewer than 2 GiB. NULL options, or a
+   struct of zeros: the defaults. The bytes tell which kind it is:
 
    SentencePiece   a model file, unigram or BPE, with or without byte fallback
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
@@ -1176,13 +1183,9 @@ typedef struct trf_piece_ids {
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
 
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_INVALID_ARG: `ids` with a file
-   that is not SentencePiece's. */
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err);
-/* The same from a path. */
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err);
+   that is not SentencePiece's, or a path and memory. */
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err);
 /* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
    tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
 enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
@@ -1200,7 +1203,7 @@ typedef struct trf_wordpiece_file {
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     int32_t n_tokens;
 } trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err);
@@ -1225,7 +1228,7 @@ typedef struct trf_byte_bpe_file {
     const unsigned char *kinds;         /* (n_tokens) */
     int32_t n_tokens;
 } trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);
@@ -21699,18 +21702,16 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return trf__vocab_finished(v, made, status);
 }
 
-TRF__COLD
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err)
+/* The bytes of a file of subwords tell which kind they are. */
+TRF__FN trf_status trf__vocab_of_file(trf_vocab **vocab, const void *file, size_t bytes,
+                                      const trf_piece_ids *ids, const trf_hooks *hooks,
+                                      trf_error *err)
 {
     trf_token_kind kind = TRF_SENTENCEPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
+    if (bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
+    if (bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
     if (ids && kind == TRF_SENTENCEPIECE)
         return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
     if (ids)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
                          "ids belong to a file of SentencePiece, and this file has its own");
@@ -21718,21 +21719,28 @@ TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, siz
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err)
 {
+    trf_vocab_options o;
     trf_status status;
     char *bytes;
     size_t n;
+    TRF__ZERO(o);
+    if (options) o = *options;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    if (!hooks) hooks = &trf__no_hooks;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (!path && !o.memory) return trf__fail_null(err, "path");
+    if (path && o.memory)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                         "expected a path or memory, got both");
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
+    if (!path)
+        return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
+    status = trf__read_text(path, &bytes, &n, &o.hooks, err);
     if (status == TRF_OK) {
-        status = trf_vocab_from_bytes(vocab, bytes, n, ids, hooks, err);
-        trf__free(hooks, bytes, n + 1);
+        status = trf__vocab_of_file(vocab, bytes, n, o.ids, &o.hooks, err);
+        trf__free(&o.hooks, bytes, n + 1);
     }
     return trf__name_file(status, path, err);
 }
@@ -41923,4 +41931,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3021110399
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1688650439

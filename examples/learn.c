@@ -55,7 +55,7 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", path);
-    if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, NULL, &err)) goto done;
+    if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, &err)) goto done;
     options.source_vocab = options.target_vocab = pieces;
     if (trf_dataset_create(&data, &options, &err)) goto done;
     if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, &err)) goto done;

@@ -45,6 +45,18 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
     return trf_file_open(file, NULL, &o, err);
 }
 
+/* A vocabulary of the bytes of a file. */
+static KIT_UNUSED trf_status kit_vocab_of(trf_vocab **vocab, const void *file, size_t bytes, const trf_piece_ids *ids,
+                                          const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab_options o;
+    memset(&o, 0, sizeof o);
+    o.memory = file;
+    o.memory_bytes = bytes;
+    o.ids = ids;
+    if (hooks) o.hooks = *hooks;
+    return trf_vocab_load(vocab, NULL, &o, err);
+}
 static KIT_UNUSED trf_status kit_create_zeros(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_model_options options = {1, 0, 0};

@@ -721,7 +721,7 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;
     printf("a, (text) %d %s %d", (int)lines.n, trf_dataset_labels(d), (int)trf_dataset_stream(d));
     if (trf_model_save(m, path ? path : "a, b", e) || trf_checkpoint_save(t, NULL, /* a, comment */ path, e)) return 1;
-    if (trf_vocab_load_sentencepiece(v, path, NULL, e) || trf_vocab_from_wordpiece(v, path, 3, NULL, e)) return 2;
+    if (!v) return 2;
     return trf_translate_batch(r, s, e) || trf_tag(r, s, x,
                                                    e);
 }

@@ -46,6 +46,7 @@ for file; do
         # calls whose name has another meaning now: with so many arguments it is the old one
         fewer["trf_translate"] = 7
         fewer["trf_trainer_step"] = 1
+        fewer["trf_vocab_load"] = 5
         was("trf_model_save", 3, "trf_model_save", 3)
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
         was("trf_translate_batch", 3, "trf_translate", 3)
@@ -57,11 +58,6 @@ for file; do
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
         was("trf_stage_memory", 5, "trf_stage_memory", 6)
         was("trf_tag", 4, "trf_classify", 0)
-        was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_pieces", 6, "trf_vocab_from_bytes", 0)
-        was("trf_vocab_load_sentencepiece", 4, "trf_vocab_load", 3)
         was("trf_model_create", 3, "trf_model_create", 3)
         was("trf_model_source_vocab", 1, "trf_model_vocab", 2, "", "TRF_SOURCE")
         was("trf_model_target_vocab", 1, "trf_model_vocab", 2, "", "TRF_TARGET")
@@ -104,7 +100,7 @@ for file; do
     gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
-    gone="$gone|trf_generator[a-z_]*|trf_model_create_(zeros|stage)"
+    gone="$gone|trf_vocab_from_[a-z_]*|trf_vocab_load_sentencepiece|trf_generator[a-z_]*|trf_model_create_(zeros|stage)"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status
