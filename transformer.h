@@ -290,7 +290,7 @@
 //     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
-//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_options
 //     train on several machines                    trf_train_options.all_reduce
 //     divide a model among machines                trf_model_options, trf_stage_create
 //     continue a training run                      trf_checkpoint_load
@@ -1589,11 +1589,27 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
                                   trf_batch *piece, trf_error *err);
 
+/* What the pairs of a corpus, a token file or a data set are. */
+typedef struct trf_token_facts {
+    int64_t pairs;
+    int64_t different;          /* data sets: about how many pairs differ; 0: not counted */
+    int64_t source_ids, target_ids;             /* of all pairs */
+    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
+                                                   0 without vocabularies */
+    int64_t changed;            /* data sets: targets that are another text when they are decoded,
+                                   and the line of the first one */
+    int64_t changed_line;
+    int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
+    int32_t longest;            /* ids of the longest side of any pair */
+    int32_t longest_source, longest_target;
+    int64_t mark;               /* token files: `mark` of the last pair; 0: no pair */
+    int64_t epoch;              /* a corpus: complete passes so far */
+} trf_token_facts;
+
 #define TRF_ENDLESS INT64_MAX
 
 /* Training data: pairs of id sequences. A corpus delivers them shuffled, in batches of similar
-   length. Checkpoints contain its position. The pairs are in memory, or in a token file
-   (trf_corpus_open). */
+   length. Checkpoints contain its position. The pairs are in memory, or in a token file. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* limit of a batch's tokens on each side. A sequence counts its
@@ -1616,16 +1632,39 @@ typedef struct trf_corpus_options {
     int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
+    const char *path;           /* of a token file, which has the pairs (trf_corpus_create). Read
+                                   when the corpus is created, as the vocabularies are;
+                                   default NULL: the pairs are in memory */
+    const trf_vocab *source_vocab, *target_vocab;   /* of the token file, if its fingerprints are to
+                                   be checked; default NULL */
     trf_hooks hooks;            /* default none */
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
+/* Makes an empty corpus, or with `path` one whose pairs are in a token file. That one delivers the
+   same batches as a corpus in memory with the same pairs and options, and has the same fingerprint:
+   a checkpoint of one continues with the other.
+     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
+       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
+     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
+       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
+       once, in pieces of 1,024 pairs.
+     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
+       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
+     - Any number of processes may open the same file. A child process opens it for itself: it does
+       not use the corpus of its parent.
+   TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary. TRF_E_LIMIT: a pair has
+   more than max_length ids on a side. trf_corpus_next can now fail with TRF_E_IO and TRF_E_FORMAT;
+   the position then stays. */
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Replaces the options, except the hooks; the pairs stay. The recipe knows the right ones once the
-   pairs are there. TRF_E_STATE: a batch has been delivered since the last rewind. TRF_E_LIMIT: a
-   pair has more than max_length ids. */
+/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
+   NULL. */
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
+/* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
+   right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
+   rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
 /* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
@@ -1645,20 +1684,15 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
    TRF_E_INVALID_ARG `where` is the index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
    batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
    pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
-/* Returns to the first batch of the first epoch. The same batches follow again, in the same
-   order. */
-TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
    ids, k = round(density * n), ties to even, should become noise.
@@ -1744,27 +1778,12 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
 //     trf_token_file_finish(file, &err);
 //     trf_token_file_destroy(file);
-//     trf_corpus_open(&corpus, "pairs.tokens", NULL, NULL, &corpus_options, &err);
+//     corpus_options.path = "pairs.tokens";
+//     trf_corpus_create(&corpus, &corpus_options, &err);
 //
 // `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
 // machines.
 // -----------------------------------------------------------------------------------------------
-
-/* What a token file has. */
-typedef struct trf_token_facts {
-    int64_t pairs;
-    int64_t different;          /* about how many pairs differ; 0: not counted (token files) */
-    int64_t source_ids, target_ids;             /* of all pairs */
-    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
-                                                   0 without vocabularies */
-    int64_t changed;            /* targets that are another text when they are decoded, and the
-                                   line of the first one; 0 in token files */
-    int64_t changed_line;
-    int64_t outer_blanks;       /* sources that begin or end with a blank; 0 in token files */
-    int32_t longest;            /* ids of the longest side of any pair */
-    int32_t longest_source, longest_target;
-    int64_t mark;               /* `mark` of the last pair; 0: no pair */
-} trf_token_facts;
 
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
@@ -1809,27 +1828,6 @@ TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
-
-/* Makes a corpus whose pairs are in a token file. It delivers the same batches as a corpus in
-   memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
-   continues with the other.
-     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
-       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
-     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
-       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
-     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
-       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
-     - Any number of processes may open the same file. A child process opens it for itself: it does
-       not use the corpus of its parent.
-   A vocabulary may be NULL. TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary.
-   TRF_E_LIMIT: a pair has more than max_length ids on a side. trf_corpus_next can now fail with
-   TRF_E_IO and TRF_E_FORMAT; the position then stays. */
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err);
-/* NULL: the corpus is in memory. */
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -2292,9 +2290,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). TRF_E_STATE: the pairs or the options differ from
-   those of the stored position (epochs and max_length are allowed to differ), or the trainer has no
-   position. */
+   has not used (discard the gradients first). NULL trainer: to the
+   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
+   the pairs or the options differ from those of the stored position (epochs and max_length are
+   allowed to differ), or the trainer has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -29330,12 +29329,12 @@ struct trf_corpus {
     int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
     trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
-    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    int64_t n_ids, id_capacity, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
-    int64_t longest;            /* ids of the longest side of any pair */
+    trf_token_facts facts;      /* of all pairs, and the epoch of the position */
     uint64_t hash;              /* of all pairs; every add updates it */
 
-    int64_t epoch, batch;       /* the position */
+    int64_t batch;              /* the position */
     int64_t put_epoch, put_batch;   /* the position that the last rewind or seek set */
     int64_t planned;            /* the epoch of the plan, or -1 */
     int64_t pool;               /* the planned pool of it, or -1; without pools there is one */
@@ -29405,11 +29404,11 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
     int64_t i;
-    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    memset(c->counts, 0, (size_t)((int64_t)c->facts.longest + 2) * sizeof *c->counts);
     for (i = 0; i < c->n_ordered; i++)
         c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
+    for (i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
     for (i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
@@ -29450,13 +29449,13 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
     if (!c->options.pool)
-        while (c->n_ordered < c->n_pairs) {
+        while (c->n_ordered < c->facts.pairs) {
             c->order[c->n_ordered] = (int32_t)c->n_ordered;
             c->n_ordered++;
         }
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
-        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->n_pairs); i++)
+        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
             c->order[c->n_ordered++] = (int32_t)i;
     }
 }
@@ -29525,15 +29524,15 @@ TRF__FN int64_t trf__corpus_planned(const trf_corpus *c) { return c->first_batch
 TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
-    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
-    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
-    int64_t pool = c->n_pairs;
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->facts.pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->facts.longest), c->n_ids);
+    int64_t pool = c->facts.pairs;
     trf__cursor cursor = trf__cursor_at(memory);
     int side;
     c->n_pools = 1;
     c->n_blocks = 0;
     if (c->options.pool) {
-        c->n_blocks = trf__ceil_div(c->n_pairs, TRF__POOL_BLOCK);
+        c->n_blocks = trf__ceil_div(c->facts.pairs, TRF__POOL_BLOCK);
         c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
         pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
     }
@@ -29542,7 +29541,7 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
     c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
     c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, (int64_t)c->facts.longest + 2, sizeof(int32_t));
     for (side = 0; side < 2; side++) {
         c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
         c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
@@ -29557,7 +29556,7 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
     if (!c->memory)
         return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
-                         (long long)c->n_pairs);
+                         (long long)c->facts.pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
@@ -29611,8 +29610,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     int first = !c->memory;
     int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs ||
         (epoch == c->options.epochs && batch > 0);
-    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
-    if (!outside && c->n_pairs > 0) {
+    if (c->facts.pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->facts.pairs > 0) {
         TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
             trf__corpus_plan(c, epoch, batch);
@@ -29627,7 +29626,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
                          "the data have no batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
-    c->epoch = c->put_epoch = epoch;
+    c->facts.epoch = c->put_epoch = epoch;
     c->batch = c->put_batch = batch;
     return TRF_OK;
 }
@@ -29637,7 +29636,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
 TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
-    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->facts.pairs);
     hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
     hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
     hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets +
@@ -29650,7 +29649,7 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
     trf_place place;
     place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->epoch;
+    place.epoch = c->facts.epoch;
     place.batch = c->batch;
     return place;
 }
@@ -29692,19 +29691,59 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
     return trf__hooks_check(&o->hooks, err);
 }
 
+// >>corpus-open    making one; with a path its pairs lie in a token file
+
+/* Keeps the options. What creating borrows is no part of them. */
+TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
+{
+    c->options = *o;
+    c->options.path = NULL;
+    c->options.source_vocab = c->options.target_vocab = NULL;
+}
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    TRF__TRY(trf__token_open(&c->file, o->path, &o->hooks, err));
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, o->source_vocab, err));
+    TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > o->max_length)
+        return trf__fail(err, TRF_E_LIMIT, o->max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)o->max_length, (int)facts->longest);
+    c->facts = *facts;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    trf_status status = TRF_OK;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
-    (*corpus)->options = o;
+    trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
-    return TRF_OK;
+    if (o.path) status = trf__corpus_attach(*corpus, &o, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, o.path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus ? &corpus->facts : NULL;
 }
 
 TRF__COLD
@@ -29736,14 +29775,15 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
-    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
+    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
+                             target,
                              n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
               &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->n_pairs++];
+    pair = &corpus->pairs[corpus->facts.pairs];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
@@ -29751,7 +29791,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (n_target)
         memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
-    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    trf__token_add(&corpus->facts, n_source, n_target);
     corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
     return TRF_OK;
 }
@@ -29771,16 +29811,16 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     for (i = 0; status == TRF_OK && i < n; i += length) {
         int32_t some = (int32_t)trf__min64(length, n - i);
         /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->n_pairs, ids + i, some, -1, "target", "n_target",
+        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
+                                "n_target",
                                 err);
         if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
         /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
     if (status == TRF_OK) return TRF_OK;
-    corpus->n_pairs = before.n_pairs;
+    corpus->facts = before.facts;
     corpus->n_ids = before.n_ids;
-    corpus->longest = before.longest;
     corpus->hash = before.hash;
     return status;
 }
@@ -29813,52 +29853,6 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
 
-// >>corpus-open    a corpus whose pairs lie in a token file
-
-TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
-                                      const trf_vocab *target, trf_error *err)
-{
-    trf__token_reader *r;
-    const trf_token_facts *facts;
-    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
-    r = c->file;
-    TRF__TRY(trf__token_vocab(r, 0, source, err));
-    TRF__TRY(trf__token_vocab(r, 1, target, err));
-    TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
-    if (facts->longest > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)c->options.max_length, (int)facts->longest);
-    c->n_pairs = facts->pairs;
-    c->n_ids = facts->source_ids + facts->target_ids;
-    c->longest = facts->longest;
-    c->hash = r->form.hash;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err)
-{
-    trf_status status;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__TRY(trf_corpus_create(corpus, options, err));
-    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_corpus_destroy(*corpus);
-    *corpus = NULL;
-    return trf__name_file(status, path, err);
-}
-
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
-{
-    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
-}
-
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
@@ -29866,37 +29860,33 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
-    if (corpus->epoch || corpus->batch)
+    if (corpus->facts.epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected a corpus at its first batch, got one that has delivered some");
-    if (corpus->longest > options->max_length)
+    if (corpus->facts.longest > options->max_length)
         return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
                          "the longest pair has %lld ids on a side, more than max_length = %d",
-                         (long long)corpus->longest, (int)options->max_length);
+                         (long long)corpus->facts.longest, (int)options->max_length);
     trf__corpus_unreserve(corpus);
-    corpus->options = *options;
+    trf__corpus_take(corpus, options);
     corpus->options.hooks = hooks;      /* its memory came from them */
     return TRF_OK;
 }
 
 // >>corpus-next    batch after batch
 
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
-
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
-
-TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
 {
-    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
 }
 
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
-    if (c->n_pairs == 0)
+    if (c->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
-    trf__corpus_plan(c, c->epoch, c->batch);
+    trf__corpus_plan(c, c->facts.epoch, c->batch);
     return TRF_OK;
 }
 
@@ -29906,10 +29896,10 @@ TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));
-    if (corpus->counted != corpus->epoch) {
-        trf__corpus_plan(corpus, corpus->epoch, INT64_MAX);         /* plans every pool */
+    if (corpus->counted != corpus->facts.epoch) {
+        trf__corpus_plan(corpus, corpus->facts.epoch, INT64_MAX);         /* plans every pool */
         corpus->n_counted = trf__corpus_planned(corpus);
-        corpus->counted = corpus->epoch;
+        corpus->counted = corpus->facts.epoch;
     }
     *batches = corpus->n_counted;
     return TRF_OK;
@@ -29920,7 +29910,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
+    if (corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
@@ -29929,7 +29919,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
     if (++corpus->batch == trf__corpus_planned(corpus) && corpus->pool + 1 == corpus->n_pools) {
-        corpus->epoch++;
+        corpus->facts.epoch++;
         corpus->batch = 0;
     }
     return TRF_OK;
@@ -37097,7 +37087,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     uint64_t fingerprint;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!trainer) return trf__fail_null(err, "trainer");
+    if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
     TRF__TRY(trf__no_gradients(trainer, err));
     fingerprint = trf__corpus_fingerprint(corpus);
     if (trainer->begin.corpus == 0)
@@ -38693,7 +38683,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
                          "seconds must be 0 with several ranks that have no `agree`: their clocks "
                          "differ, and the first one to end would leave the others waiting");
-    if (trf_corpus_size(l->corpus) == 0)
+    if (l->corpus->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
@@ -38905,7 +38895,7 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
-        l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->passes += (double)batch.target.count / (double)l->corpus->facts.pairs;
         l->batches = i + 1;
         l->apart = l->o->agree != NULL;
         /* with one batch the sums of ranks begin during the backward pass */
@@ -40709,9 +40699,11 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     trf_corpus_options any = trf_corpus_defaults();
     any.max_length = o->max_length;
     any.hooks = o->hooks;
-    if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
-    TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->told.learn = *trf_corpus_facts(d->corpus);
+    any.path = o->token_file;
+    any.source_vocab = d->vocab[0];
+    any.target_vocab = d->vocab[1];
+    TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
+    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -40772,7 +40764,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
     }
-    trf_corpus_rewind(d->corpus);
+    trf__corpus_rewind(d->corpus);
     d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
@@ -40919,7 +40911,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
     trf_status status;
-    trf_corpus_rewind(data->corpus);
+    trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
     status = trf_dataset_create_model(data, model, err);
@@ -41931,4 +41923,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1688650439
+// Made from the files in tools/header by `make header`. CRC of the lines above: 768665357

@@ -71,7 +71,24 @@ static KIT_UNUSED trf_status kit_create_stage(trf_model **model, const trf_confi
     return trf_model_create(model, config, &options, err);
 }
 
+/* A corpus of a token file. */
+static KIT_UNUSED trf_status kit_corpus_open(trf_corpus **corpus, const char *path, const trf_vocab *source_vocab,
+                                             const trf_vocab *target_vocab, const trf_corpus_options *options,
+                                             trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    o.path = path;
+    o.source_vocab = source_vocab;
+    o.target_vocab = target_vocab;
+    return trf_corpus_create(corpus, &o, err);
+}
+
 #if !defined(TRF_NO_TRAIN)
+static KIT_UNUSED void kit_rewind(trf_corpus *corpus)
+{
+    trf_status status = trf_corpus_resume(corpus, NULL, NULL);
+    (void)status;
+}
 /* Updates so far. */
 static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)
 {

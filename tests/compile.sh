@@ -707,15 +707,17 @@ cat >before.c <<'END'
 #include <stdio.h>
 #include <string.h>
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, const char *path, trf_error *e);
+               trf_tensor *x, trf_corpus *k, const char *path, trf_error *e);
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, const char *path, trf_error *e)
+               trf_tensor *x, trf_corpus *k, const char *path, trf_error *e)
 {
     trf_data_lines lines = trf_dataset_lines(d);
     trf_batch b;
     trf_step_report p;
     trf_config c = trf_config_tiny();
     if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
+    trf_corpus_rewind(k);
+    if (trf_corpus_size(k) || trf_corpus_epoch(k)) return 6;
     memset(&b, 0, sizeof b);
     if (trf_train_step(t, &b, &p, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &p, e)) return 3;
     if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;

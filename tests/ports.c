@@ -189,7 +189,7 @@ static void train_and_translate(int32_t threads)
         check("the same with all threads", right_of("ports.model", 30, threads) == right);
         d.corpus = c.corpus;
         c.corpus = NULL;
-        trf_corpus_rewind(d.corpus);
+        trf_corpus_resume(d.corpus, NULL, NULL);
         if (works("loading the checkpoint",
                   trf_checkpoint_load(&d.model, &d.trainer, d.corpus, "ports.checkpoint", NULL,
                                       NULL, &err),

@@ -1595,7 +1595,7 @@ static void refused_files(void **state)
     OK(trf_dataset_add(data, "a", "a", &err));                          /* it is as it was before */
     OK(trf_dataset_finish(data, &err));
     assert_null(trf_dataset_held_out(data));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
     FAILS(trf_dataset_add(data, "a", "a", &err), TRF_E_STATE, "data", -1);
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);
     trf_dataset_destroy(data);
@@ -1622,7 +1622,7 @@ static void kinds_of_data(void **state)
     assert_true(trf_dataset_recipe(data)->config.seed == 7 &&
                 trf_dataset_recipe(data)->training.seed == 7 &&
                 trf_dataset_recipe(data)->corpus.seed == 7);
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 3);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_vocab_size(trf_model_vocab(model, TRF_SOURCE)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
@@ -1644,7 +1644,7 @@ static void kinds_of_data(void **state)
     text[1199] = 0;
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)),
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs,
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
     assert_int_equal(trf_dataset_facts(data)->stream, 1);
@@ -1662,7 +1662,7 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_add(data, NULL, "a text", &err));
     assert_null(trf_dataset_facts(data));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 13);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 13);
     assert_int_equal(trf_dataset_facts(data)->stream, 0);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_null(trf_model_metadata(model, "trained.stream"));
@@ -1732,7 +1732,7 @@ static void labels(void **state)
     OK(trf_dataset_add(data, " the  dog ", "D N", &err));
     OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS &&
                 trf_model_config(model)->n_labels == 2);
@@ -2065,7 +2065,7 @@ static void half_a_pair(void **state)
     }
     assert_true(failures > 3);
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), added - 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, added - 1);
     trf_dataset_destroy(data);
     assert_int_equal(memory.live, 0);
     o = trf_dataset_defaults(); /* as many held out as there are leave nothing */

@@ -142,7 +142,7 @@ static void steady_training(int threads, int hooked)
     }
     assert_int_equal(seen(), 0);
     assert_int_equal(status, TRF_OK);
-    assert_true(trf_corpus_epoch(corpus) >= 2);
+    assert_true(trf_corpus_facts(corpus)->epoch >= 2);
     assert_int_equal(memory.calls, calls);
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);

@@ -417,8 +417,8 @@ static void corpus_and_checkpoint(void **state)
     }
     assert_int_equal(status, TRF_E_END);
     assert_int_equal(err.status, TRF_E_END);
-    assert_int_equal(sentences, 3 * trf_corpus_size(corpus));
-    assert_int_equal(trf_corpus_epoch(corpus), 3);
+    assert_int_equal(sentences, 3 * trf_corpus_facts(corpus)->pairs);
+    assert_int_equal(trf_corpus_facts(corpus)->epoch, 3);
     assert_true(steps > 20);
     whole = hash_state(trainer);
     trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);

@@ -352,7 +352,7 @@ static uint64_t uninterrupted(int micro, int threads)
     uint64_t hash;
     new_trainer(&model, &trainer, threads);
     train_until(trainer, corpus, WHOLE, micro);
-    assert_true(trf_corpus_epoch(corpus) >= 1);
+    assert_true(trf_corpus_facts(corpus)->epoch >= 1);
     hash = hash_state(trainer);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);

@@ -61,6 +61,9 @@ for file; do
         was("trf_model_create", 3, "trf_model_create", 3)
         was("trf_model_source_vocab", 1, "trf_model_vocab", 2, "", "TRF_SOURCE")
         was("trf_model_target_vocab", 1, "trf_model_vocab", 2, "", "TRF_TARGET")
+        was("trf_corpus_size", 1, "trf_corpus_facts", 0, "->pairs")
+        was("trf_corpus_epoch", 1, "trf_corpus_facts", 0, "->epoch")
+        was("trf_corpus_rewind", 1, "trf_corpus_resume", 2, "", "NULL, NULL")
         was("trf_train_step", 4, "trf_trainer_step", 0)
         was("trf_forward_backward", 4, "trf_trainer_forward_backward", 0)
         was("trf_optimizer_step", 3, "trf_trainer_update", 0)
@@ -100,7 +103,8 @@ for file; do
     gone="$gone|trf_is_better|trf_is_perfect|trf_model_save_as"
     gone="$gone|trf_(model|checkpoint)_(save|load)_memory|trf_file_open_memory|trf_(model|file)_metadata_count"
     gone="$gone|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
-    gone="$gone|trf_vocab_from_[a-z_]*|trf_vocab_load_sentencepiece|trf_generator[a-z_]*|trf_model_create_(zeros|stage)"
+    gone="$gone|trf_vocab_from_[a-z_]*|trf_vocab_load_sentencepiece|trf_generator[a-z_]*"
+    gone="$gone|trf_model_create_(zeros|stage)|trf_corpus_open"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

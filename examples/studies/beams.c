@@ -87,7 +87,7 @@ static void train(const struct study *s, const struct task *x, uint64_t seed, co
     STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_model_set_vocabs(model, x->english, x->german, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
-    trf_corpus_rewind(x->corpus);
+    trf_corpus_resume(x->corpus, NULL, NULL);
     for (i = k = 0; k < STAGES; k++) {
         for (; i < updates[k]; i++) {
             STUDY_TRY(trf_corpus_next(x->corpus, &b, &err));

@@ -275,7 +275,7 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
         do {
             STUDY_TRY(trf_corpus_next(corpus, &batch, &err));
             STUDY_TRY(trf_trainer_step(trainer, &batch, NULL, &err));
-        } while (trf_corpus_epoch(corpus) < i);
+        } while (trf_corpus_facts(corpus)->epoch < i);
         outcome->seconds += study_cpu_seconds() - begin;
         STUDY_TRY(trf_trainer_evaluate(trainer, &held_out, NULL, &report, &err));
         outcome->by_epoch[i - 1] = 100 * report.accuracy;

@@ -334,9 +334,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). TRF_E_STATE: the pairs or the options differ from
-   those of the stored position (epochs and max_length are allowed to differ), or the trainer has no
-   position. */
+   has not used (discard the gradients first). NULL trainer: to the
+   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
+   the pairs or the options differ from those of the stored position (epochs and max_length are
+   allowed to differ), or the trainer has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 

@@ -325,9 +325,11 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     trf_corpus_options any = trf_corpus_defaults();
     any.max_length = o->max_length;
     any.hooks = o->hooks;
-    if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
-    TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->told.learn = *trf_corpus_facts(d->corpus);
+    any.path = o->token_file;
+    any.source_vocab = d->vocab[0];
+    any.target_vocab = d->vocab[1];
+    TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
+    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -388,7 +390,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
     }
-    trf_corpus_rewind(d->corpus);
+    trf__corpus_rewind(d->corpus);
     d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
@@ -535,7 +537,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
     trf_status status;
-    trf_corpus_rewind(data->corpus);
+    trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
     status = trf_dataset_create_model(data, model, err);

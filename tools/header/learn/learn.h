@@ -92,7 +92,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
                          "seconds must be 0 with several ranks that have no `agree`: their clocks "
                          "differ, and the first one to end would leave the others waiting");
-    if (trf_corpus_size(l->corpus) == 0)
+    if (l->corpus->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
@@ -304,7 +304,7 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
-        l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->passes += (double)batch.target.count / (double)l->corpus->facts.pairs;
         l->batches = i + 1;
         l->apart = l->o->agree != NULL;
         /* with one batch the sums of ranks begin during the backward pass */

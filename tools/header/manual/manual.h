@@ -19,7 +19,7 @@
 //     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
-//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_options
 //     train on several machines                    trf_train_options.all_reduce
 //     divide a model among machines                trf_model_options, trf_stage_create
 //     continue a training run                      trf_checkpoint_load

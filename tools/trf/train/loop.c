@@ -182,7 +182,7 @@ static int progress(void *user, const trf_learn_progress *now)
     if (report->skipped) say_left_out(p, report);
     show_progress(p, l->epoch, report, validates(&r->validator) && !p->ends ? validations_left(r)
                   : INT32_MAX);
-    l->epoch = trf_corpus_epoch(r->corpus);     /* after the last batch it is the next one */
+    l->epoch = trf_corpus_facts(r->corpus)->epoch;     /* after the last batch it is the next one */
     prepare_update(r);
     return 0;
 }
@@ -251,7 +251,7 @@ static int train_on(struct learning *l, const char **why)
     trf_learn_report report;
     trf_error err;
     trf_status status;
-    l->epoch = trf_corpus_epoch(r->corpus);
+    l->epoch = trf_corpus_facts(r->corpus)->epoch;
     l->fits = r->learning->fits;
     l->p->first_pass = (double)r->state.batches / (double)r->batches;
     prepare_update(r);
@@ -421,7 +421,7 @@ static int learn_with_signals(struct run *r, struct progress *p, const char **wh
     l.p = p;
     if (!is_first_rank()) return train_on(&l, why);     /* leave_ranks waits for the first one */
     if (!r->s->resume && (r->s->train.keep_models || r->s->train.average > 1)) warn_of_kept(r);
-    log_start(&r->log, r->s, r->model, updates_of(r->trainer), trf_corpus_size(r->corpus),
+    log_start(&r->log, r->s, r->model, updates_of(r->trainer), trf_corpus_facts(r->corpus)->pairs,
               r->validator.held.source.count);
     restore_best(r);
     if (!r->s->resume && r->checkpoint && !access(r->checkpoint, F_OK) && save_checkpoint(r))

@@ -18,7 +18,7 @@ static void describe(const struct training *t)
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
     size_t bytes = trf_model_memory(config, NULL) + trf_trainer_memory(config, o, NULL);
-    int64_t n = trf_corpus_size(t->run.corpus);
+    int64_t n = trf_corpus_facts(t->run.corpus)->pairs;
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
@@ -112,7 +112,7 @@ static int prepare(struct training *t)
     const trf_data_facts *facts = status ? NULL : trf_dataset_facts(t->data.set);
     busy_with(NULL);
     if (!status)
-        status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + (facts ? facts->held_out.pairs : 0),
+        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs + (facts ? facts->held_out.pairs : 0),
                            !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
