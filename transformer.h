@@ -2316,17 +2316,15 @@ TRF_API void trf_updater_destroy(trf_updater *updater);
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
-/* State for checkpoints, to read and to write.
-   trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
-                        vector
-   step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments; 0..step
-                        (TRF_E_STATE) */
+/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or second
+   (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step refuses
+   numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
+typedef struct trf_update_state {
+    int64_t step;               /* number of steps, which the schedule follows */
+    int64_t updates;            /* steps that were not skipped: updates of the moments; 0..step */
+} trf_update_state;
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err);
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 #endif
 
 // -----------------------------------------------------------------------------------------------
@@ -28257,7 +28255,7 @@ TRF__FOR_SIZE
 // weights and gradients into the arenas, stores the divisor as the number of tokens, and copies the
 // weights back.
 
-struct trf_updater { trf_model model; trf_trainer trainer; };
+struct trf_updater { trf_model model; trf_trainer trainer; trf_update_state state; };
 
 /* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their
    layout, weights and arena exist. */
@@ -28365,6 +28363,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
                                     double divisor, trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
+    trf__clip_result made;
     const trf__param *p, *end;
     const trf__run *run;
     trf_trainer *t;
@@ -28381,6 +28380,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
+    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
     for (i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
@@ -28397,7 +28397,10 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     for (i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
-    return run->backend->sync(run, err);
+    TRF__TRY(trf__clip_result_of(t, &made, err));       /* waits for the weights too */
+    updater->state.step = t->step;
+    updater->state.updates = made.updates;
+    return TRF_OK;
 }
 
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
@@ -28407,25 +28410,9 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
-/* Every step counts in *step; in *updates only those that were not skipped. */
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err)
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater)
 {
-    trf__clip_result clip_result;
-    if (step) *step = 0;
-    if (updates) *updates = 0;
-    TRF__TRY(trf__begin(updater, "updater", err));
-    TRF__TRY(trf__clip_result_of(&updater->trainer, &clip_result, err));
-    if (step) *step = updater->trainer.step;
-    if (updates) *updates = clip_result.updates;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err)
-{
-    TRF__TRY(trf__begin(updater, "updater", err));
-    return trf__trainer_moved(&updater->trainer, step, updates, err);
+    return updater ? &updater->state : NULL;
 }
 
 TRF__FOR_SPEED
@@ -41923,4 +41910,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 768665357
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1243212202

@@ -360,15 +360,13 @@ TRF_API void trf_updater_destroy(trf_updater *updater);
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
-/* State for checkpoints, to read and to write.
-   trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
-                        vector
-   step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments; 0..step
-                        (TRF_E_STATE) */
+/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or
+   second (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step
+   refuses numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
+typedef struct trf_update_state {
+    int64_t step;               /* number of steps, which the schedule follows */
+    int64_t updates;            /* steps that were not skipped: updates of the moments; 0..step */
+} trf_update_state;
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err);
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 #endif
