@@ -290,10 +290,10 @@
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_search.ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
-//     train on ids, with your own loop             trf_corpus_create, trf_train_step
-//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_options
 //     train on several machines                    trf_train_options.all_reduce
-//     divide a model among machines                trf_model_create_stage, trf_stage_create
+//     divide a model among machines                trf_model_options, trf_stage_create
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
@@ -524,8 +524,6 @@ extern "C" {
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
-#define trf_model_create_zeros trf_model_create_zeros_double
-#define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_stage_create      trf_stage_create_double
@@ -1153,8 +1151,15 @@ typedef struct trf_piece_ids {
     int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
                                    token, which ends there: the language code of OPUS-MT */
 } trf_piece_ids;
-/* Makes a finished vocabulary of subwords from the bytes of its file, which are copied: fewer than
-   2 GiB. The bytes tell which kind it is:
+typedef struct trf_vocab_options {
+    const void *memory;         /* in place of a path, which is NULL then: the bytes of a file; the
+                                   vocabulary copies them. default NULL */
+    size_t memory_bytes;        /* how many; default 0 */
+    const trf_piece_ids *ids;   /* the ids of a SentencePiece file's tokens; default NULL */
+    trf_hooks hooks;            /* default none */
+} trf_vocab_options;
+/* Makes a finished vocabulary of subwords from a file, of fewer than 2 GiB. NULL options, or a
+   struct of zeros: the defaults. The bytes tell which kind it is:
 
    SentencePiece   a model file, unigram or BPE, with or without byte fallback
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
@@ -1179,13 +1184,9 @@ typedef struct trf_piece_ids {
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
 
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_INVALID_ARG: `ids` with a file
-   that is not SentencePiece's. */
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err);
-/* The same from a path. */
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err);
+   that is not SentencePiece's, or a path and memory. */
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err);
 /* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
    tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
 enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
@@ -1203,7 +1204,7 @@ typedef struct trf_wordpiece_file {
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     int32_t n_tokens;
 } trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err);
@@ -1228,7 +1229,7 @@ typedef struct trf_byte_bpe_file {
     const unsigned char *kinds;         /* (n_tokens) */
     int32_t n_tokens;
 } trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);
@@ -1297,11 +1298,18 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
    race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
-/* The same, but every weight is 0: for a program that sets them all, as no first values are drawn.
-   init, embedding_init and seed stay in the configuration. */
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err);
+/* How a model is made. NULL, or a struct of zeros: the defaults. */
+typedef struct trf_model_options {
+    int32_t zeros;              /* 1: every weight is 0, for a program that sets them all. init,
+                                   embedding_init and seed stay in the configuration. 0: first
+                                   values are drawn; default 0 */
+    int32_t first_layer, end_layer;     /* the model is a stage, which has only the layers
+                                   first_layer..end_layer - 1 (>>api-stages): 0 <= first_layer <
+                                   end_layer <= encoder_layers + decoder_layers. Both 0, or all
+                                   layers: a whole model; default 0 */
+} trf_model_options;
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
@@ -1350,9 +1358,9 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
    eos has cls or sep in its place. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err);
-/* NULL: the model has none. */
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
+typedef enum trf_side { TRF_SOURCE = 0, TRF_TARGET = 1, TRF_SIDE_COUNT } trf_side;
+/* NULL: the model has no vocabulary on that side. */
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
 
 /* Sets a text of your own under a key of your own; value NULL removes it. The texts are kept in
    copies of the model, in model files and in checkpoints (as safetensors metadata with the same
@@ -1570,11 +1578,27 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
                                   trf_batch *piece, trf_error *err);
 
+/* What the pairs of a corpus, a token file or a data set are. */
+typedef struct trf_token_facts {
+    int64_t pairs;
+    int64_t different;          /* data sets: about how many pairs differ; 0: not counted */
+    int64_t source_ids, target_ids;             /* of all pairs */
+    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
+                                                   0 without vocabularies */
+    int64_t changed;            /* data sets: targets that are another text when they are decoded,
+                                   and the line of the first one */
+    int64_t changed_line;
+    int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
+    int32_t longest;            /* ids of the longest side of any pair */
+    int32_t longest_source, longest_target;
+    int64_t mark;               /* token files: `mark` of the last pair; 0: no pair */
+    int64_t epoch;              /* a corpus: complete passes so far */
+} trf_token_facts;
+
 #define TRF_ENDLESS INT64_MAX
 
 /* Training data: pairs of id sequences. A corpus delivers them shuffled, in batches of similar
-   length. Checkpoints contain its position. The pairs are in memory, or in a token file
-   (trf_corpus_open). */
+   length. Checkpoints contain its position. The pairs are in memory, or in a token file. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* limit of a batch's tokens on each side. A sequence counts its
@@ -1597,16 +1621,39 @@ typedef struct trf_corpus_options {
     int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
+    const char *path;           /* of a token file, which has the pairs (trf_corpus_create). Read
+                                   when the corpus is created, as the vocabularies are;
+                                   default NULL: the pairs are in memory */
+    const trf_vocab *source_vocab, *target_vocab;   /* of the token file, if its fingerprints are to
+                                   be checked; default NULL */
     trf_hooks hooks;            /* default none */
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
+/* Makes an empty corpus, or with `path` one whose pairs are in a token file. That one delivers the
+   same batches as a corpus in memory with the same pairs and options, and has the same fingerprint:
+   a checkpoint of one continues with the other.
+     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
+       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
+     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
+       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
+       once, in pieces of 1,024 pairs.
+     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
+       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
+     - Any number of processes may open the same file. A child process opens it for itself: it does
+       not use the corpus of its parent.
+   TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary. TRF_E_LIMIT: a pair has
+   more than max_length ids on a side. trf_corpus_next can now fail with TRF_E_IO and TRF_E_FORMAT;
+   the position then stays. */
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Replaces the options, except the hooks; the pairs stay. The recipe knows the right ones once the
-   pairs are there. TRF_E_STATE: a batch has been delivered since the last rewind. TRF_E_LIMIT: a
-   pair has more than max_length ids. */
+/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
+   NULL. */
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
+/* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
+   right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
+   rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
 /* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
@@ -1626,20 +1673,15 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
    TRF_E_INVALID_ARG `where` is the index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
    batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
    pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
-/* Returns to the first batch of the first epoch. The same batches follow again, in the same
-   order. */
-TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
    ids, k = round(density * n), ties to even, should become noise.
@@ -1725,27 +1767,12 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
 //     trf_token_file_finish(file, &err);
 //     trf_token_file_destroy(file);
-//     trf_corpus_open(&corpus, "pairs.tokens", NULL, NULL, &corpus_options, &err);
+//     corpus_options.path = "pairs.tokens";
+//     trf_corpus_create(&corpus, &corpus_options, &err);
 //
 // `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
 // machines.
 // -----------------------------------------------------------------------------------------------
-
-/* What a token file has. */
-typedef struct trf_token_facts {
-    int64_t pairs;
-    int64_t different;          /* about how many pairs differ; 0: not counted (token files) */
-    int64_t source_ids, target_ids;             /* of all pairs */
-    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
-                                                   0 without vocabularies */
-    int64_t changed;            /* targets that are another text when they are decoded, and the
-                                   line of the first one; 0 in token files */
-    int64_t changed_line;
-    int64_t outer_blanks;       /* sources that begin or end with a blank; 0 in token files */
-    int32_t longest;            /* ids of the longest side of any pair */
-    int32_t longest_source, longest_target;
-    int64_t mark;               /* `mark` of the last pair; 0: no pair */
-} trf_token_facts;
 
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
@@ -1790,27 +1817,6 @@ TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
-
-/* Makes a corpus whose pairs are in a token file. It delivers the same batches as a corpus in
-   memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
-   continues with the other.
-     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
-       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
-     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
-       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
-     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
-       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
-     - Any number of processes may open the same file. A child process opens it for itself: it does
-       not use the corpus of its parent.
-   A vocabulary may be NULL. TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary.
-   TRF_E_LIMIT: a pair has more than max_length ids on a side. trf_corpus_next can now fail with
-   TRF_E_IO and TRF_E_FORMAT; the position then stays. */
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err);
-/* NULL: the corpus is in memory. */
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -1948,9 +1954,9 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
 //
-// trf_train_step makes one update. Its two halves are public too: use them to accumulate gradients,
-// to look at gradients, or to write your own optimizer. A step with numbers that are not finite is
-// skipped. That is not an error; the report says why.
+// trf_trainer_step makes one update. Its two halves are public too: use them to accumulate
+// gradients, to look at gradients, or to write your own optimizer. A step with numbers that are not
+// finite is skipped. That is not an error; the report says why.
 // -----------------------------------------------------------------------------------------------
 
 /* Label smoothing (paper 5.4): how the target distribution over V tokens spreads the smoothing e.
@@ -2074,9 +2080,9 @@ typedef struct trf_train_options {
     int32_t parts;
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
-       come with slices in a fixed order, last layer first. trf_train_step on the CPU calls it with
-       a layer's slice as soon as backward has finished it; in all other cases the optimizer step
-       calls it. It may return before the sum is done if all_reduce_end waits for it. Return
+       come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
+       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
+       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
        non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
        cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
        NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
@@ -2116,8 +2122,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
    fields for which it has no value to 0. With a head, target tokens are its labels without those
    that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
-    int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
-                                   far */
+    int64_t step;               /* number of the update, 1 for the first. trf_trainer_report and
+                                   trf_trainer_evaluate: updates so far, skipped ones included */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
@@ -2167,39 +2173,40 @@ TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_c
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
                                   trf_error *err);
 
-/* Makes one update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err);
+/* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err);
-/* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err);
+/* Fills the report of the last update, as trf_trainer_update does. `step` is the number of updates
+   so far, those of trf_trainer_end_step included. Before the first update, also after a checkpoint
+   was loaded, everything else is 0. */
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
    about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
    the second case, and if all_reduce fails, the gradients are discarded; batches without a target
    token then count as used (trf_place). */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
-/* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
-   from zero. A checkpoint that is saved afterwards counts the discarded batches as unused: the
-   corpus delivers them again after loading. */
+/* Forgets what has been accumulated since the last update: the next trf_trainer_forward_backward
+   starts from zero. A checkpoint that is saved afterwards counts the discarded batches as unused:
+   the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
-/* Ends an update that you have made yourself, instead of trf_optimizer_step. Discards the gradients
+/* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
    and increases the step number, which schedule and dropout masks follow. Adam's moments do not
    change. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
-/* Computes the loss without dropout and without gradients. Changes neither parameters nor moments
-   nor the step number. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err);
+/* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
+   dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither
+   parameters nor moments nor the step number. TRF_E_INVALID_ARG: there are no pairs. */
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err);
 
-/* Number of updates so far, skipped ones included. */
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -2234,8 +2241,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
      - n 0 takes the teachers away.
      - An update takes the time of their forward passes more, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
-     - report.loss is this loss, and nll is as always. trf_evaluate and validation have no teachers.
-       Labels of sequences (sequence_labels) keep their loss.
+     - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
+       teachers. Labels of sequences (sequence_labels) keep their loss.
      - Checkpoints store no teachers: set them again after loading. All ranks must set the same.
    TRF_E_INVALID_ARG, `what` teachers: teacher number `where` does not fit, as the message says.
    TRF_E_UNSUPPORTED: label_kind ANY or NUMBERS. TRF_E_STATE: gradients have been accumulated, or
@@ -2246,8 +2253,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
    write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_forward_backward until trf_optimizer_step, and you may change them before
-   it. If the options have `parts`, they are those of this rank's first part. */
+   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
+   them before it. If the options have `parts`, they are those of this rank's first part. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
@@ -2272,9 +2279,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). TRF_E_STATE: the pairs or the options differ from
-   those of the stored position (epochs and max_length are allowed to differ), or the trainer has no
-   position. */
+   has not used (discard the gradients first). NULL trainer: to the
+   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
+   the pairs or the options differ from those of the stored position (epochs and max_length are
+   allowed to differ), or the trainer has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -2297,17 +2305,15 @@ TRF_API void trf_updater_destroy(trf_updater *updater);
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
-/* State for checkpoints, to read and to write.
-   trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
-                        vector
-   step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments; 0..step
-                        (TRF_E_STATE) */
+/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or
+   second (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step
+   refuses numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
+typedef struct trf_update_state {
+    int64_t step;               /* number of steps, which the schedule follows */
+    int64_t updates;            /* steps that were not skipped: updates of the moments; 0..step */
+} trf_update_state;
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err);
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 #endif
 
 // -----------------------------------------------------------------------------------------------
@@ -2334,7 +2340,7 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 //   for each micro-batch     receive its rows, trf_stage_forward, send the rows that it gives
 //   for each micro-batch     receive their gradient, trf_stage_backward, send the gradient of what
 //                            came in
-//   trf_optimizer_step       on all stages
+//   trf_trainer_update       on all stages
 //
 // Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
 // orders are common:
@@ -2347,28 +2353,27 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // take the same time.
 //
 // Bits. On the CPU the weights are bit-identical to those of one process that calls
-// trf_forward_backward for the same micro-batches, if two conditions hold: every stage makes its
-// forward passes in the order of the micro-batches, and its backward passes too; and no parameter
-// is in several stages. The gradients of a parameter in several stages are added up in the order of
-// the stages. Then the weights equal those of one process up to rounding, and are bit-identical for
-// all orders of the calls.
+// trf_trainer_forward_backward for the same micro-batches, if two conditions hold: every stage
+// makes its forward passes in the order of the micro-batches, and its backward passes too; and no
+// parameter is in several stages. The gradients of a parameter in several stages are added up in
+// the order of the stages. Then the weights equal those of one process up to rounding, and are
+// bit-identical for all orders of the calls.
+//
+// trf_model_options.first_layer and end_layer make a model of some layers. Its weights have the
+// names and initial values of the whole model's. trf_model_parameter numbers those of the stage
+// alone.
+//   - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
+//     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
+//     its model and its trainer again; then call trf_stage_create.
+//   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
+//   gives
+//     a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
+//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
+//     trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
-/* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
-   decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
-   trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
-       trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
-       its model and its trainer again; then call trf_stage_create.
-     - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-       gives a stage the weights of a loaded model, and makes one model of all stages.
-     - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-       trf_model_average, trf_model_pack, and of the calls with a trainer trf_train_step,
-       trf_forward_backward and trf_evaluate. */
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err);
-
 /* Forward and backward passes of the layers of a trainer's model. */
 typedef struct trf_stage trf_stage;
 
@@ -2379,13 +2384,13 @@ typedef struct trf_stage trf_stage;
    before it. A whole model may have one too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
-   a function like trf_train_options.all_reduce, and may be the same one. trf_optimizer_step calls
+   a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls
    it, on all stages equally often and with equal counts. With it, all stages
      - clip by the norm of all gradients, skip the same updates and give the same report,
      - sum the gradients of parameters that several stages have, in the order of the stages if it
        keeps one. So all stages must freeze the same: call trf_trainer_freeze on each. It returns
        TRF_E_INVALID_ARG on a stage without a matching parameter, and changes nothing there.
-   It returns non-zero to fail: then trf_optimizer_step returns TRF_E_BACKEND, and the gradients are
+   It returns non-zero to fail: then trf_trainer_update returns TRF_E_BACKEND, and the gradients are
    discarded. stream is NULL on the CPU. sum may be NULL only for a whole model, which does not call
    it. */
 TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
@@ -2394,10 +2399,11 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
                                     void *user, trf_error *err);
 /* Discards gradients and micro-batches that still wait for an update. */
 TRF_API void trf_stage_destroy(trf_stage *stage);
-/* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
-   together. 0: the configuration, an option, a layer or in_flight is not valid. */
+/* Bytes of the model, the trainer and the stage for layers first_layer..end_layer-1, exactly, host
+   and device together. 0: the configuration, an option, a layer or in_flight is not valid. */
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err);
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
    rows of a pair of stages are the same for forward and backward. With consistency there are twice
@@ -2416,9 +2422,9 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
      dout    the gradient of `out`. The last stage ignores it (NULL)
      din     set to the gradient of `in`. The first stage ignores it (NULL)
-   The report of the last stage is that of trf_forward_backward; in other stages all but step is 0.
-   hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the gradients
-   are discarded. */
+   The report of the last stage is that of trf_trainer_forward_backward; in other stages all but
+   step is 0. hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the
+   gradients are discarded. */
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err);
 #endif
@@ -3115,7 +3121,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -3315,10 +3321,6 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
-   NULL. */
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err);
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
    has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
@@ -3460,7 +3462,7 @@ typedef struct trf_bad_line {
     const char *why;            /* in words */
     const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
-    int32_t side;               /* 0: the source has the fault, or both have; 1: the target */
+    trf_side side;              /* TRF_SOURCE: the source has the fault, or both have */
 } trf_bad_line;
 
 /* The lines of a data set: first those to learn from, then those held out. */
@@ -3591,9 +3593,9 @@ TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
-   no such pair, or texts alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
 typedef struct trf_data_facts {
     trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
@@ -21791,18 +21793,16 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return trf__vocab_finished(v, made, status);
 }
 
-TRF__COLD
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err)
+/* The bytes of a file of subwords tell which kind they are. */
+TRF__FN trf_status trf__vocab_of_file(trf_vocab **vocab, const void *file, size_t bytes,
+                                      const trf_piece_ids *ids, const trf_hooks *hooks,
+                                      trf_error *err)
 {
     trf_token_kind kind = TRF_SENTENCEPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
+    if (bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
+    if (bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
     if (ids && kind == TRF_SENTENCEPIECE)
         return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
     if (ids)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
                          "ids belong to a file of SentencePiece, and this file has its own");
@@ -21810,21 +21810,28 @@ TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, siz
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err)
 {
+    trf_vocab_options o;
     trf_status status;
     char *bytes;
     size_t n;
+    TRF__ZERO(o);
+    if (options) o = *options;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    if (!hooks) hooks = &trf__no_hooks;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (!path && !o.memory) return trf__fail_null(err, "path");
+    if (path && o.memory)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                         "expected a path or memory, got both");
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
+    if (!path)
+        return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
+    status = trf__read_text(path, &bytes, &n, &o.hooks, err);
     if (status == TRF_OK) {
-        status = trf_vocab_from_bytes(vocab, bytes, n, ids, hooks, err);
-        trf__free(hooks, bytes, n + 1);
+        status = trf__vocab_of_file(vocab, bytes, n, o.ids, &o.hooks, err);
+        trf__free(&o.hooks, bytes, n + 1);
     }
     return trf__name_file(status, path, err);
 }
@@ -23267,14 +23274,6 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return status;
 }
 
-TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
-    return trf__stage_new(out, config, 0, 0, err);
-}
-
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
    slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
@@ -23313,47 +23312,36 @@ TRF__FN void trf__draw_weights(const trf_model *m)
     }
 }
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
-{
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-
 /* The layers of a stage. */
 TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t end,
                                      trf_error *err)
 {
     int32_t layers = c->encoder_layers + c->decoder_layers;
-    TRF__TRY(trf__check_range("first", (double)first, 0, layers - 1, err));
-    return trf__check_range("end", (double)end, (double)first + 1, layers, err);
+    TRF__TRY(trf__check_range("first_layer", (double)first, 0, layers - 1, err));
+    return trf__check_range("end_layer", (double)end, (double)first + 1, layers, err);
 }
 
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err)
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err)
 {
+    trf_model_options o;
+    const trf_model *m;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
-    TRF__TRY(trf__check_layers(config, first, end, err));
-    if (end - first == config->encoder_layers + config->decoder_layers) end = 0;
-    TRF__TRY(trf__stage_new(model, config, first, end, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-#endif
-
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err)
-{
-    const trf_model *m;
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
+    TRF__ZERO(o);
+    if (options) o = *options;
+    TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
+    if (o.first_layer || o.end_layer)
+        TRF__TRY(trf__check_layers(config, o.first_layer, o.end_layer, err));
+    if (o.end_layer - o.first_layer == config->encoder_layers + config->decoder_layers)
+        o.end_layer = 0;
+    TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
     m = *model;
-    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    if (!o.zeros) trf__draw_weights(m);
+    else m->run.backend->zero(&m->run, m->weights,
+                              trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     return trf__model_made(model, err);
 }
 
@@ -23361,13 +23349,10 @@ TRF_API const trf_config *trf_model_config(const trf_model *model)
 {
     return model ? &model->config : NULL;
 }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side)
 {
-    return model ? model->source : NULL;
-}
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
-{
-    return model ? model->target : NULL;
+    if (!model || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    return side == TRF_SOURCE ? model->source : model->target;
 }
 TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 {
@@ -26623,8 +26608,8 @@ struct trf_trainer {
     int64_t *missed;                /* updates that its moments have not had, less all there were
                                        when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updated;                /* number of the last update that was made here; 0: none, */
-    double rate;                    /* and its learning rate */
+    int32_t updated;                /* 1: an update was made here, */
+    double rate;                    /* whose learning rate this is */
     trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
@@ -26987,7 +26972,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
 
 // >>trainer-state  options, frozen parameters and views between steps
 
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 {
     return trainer ? &trainer->options : NULL;
@@ -27008,7 +26992,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                      "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_optimizer_step, or discard their gradients", (long long)trainer->micro);
+                     "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
@@ -27633,8 +27617,8 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     return TRF_OK;
 }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err)
 {
     return trf__add_batch(trainer, batch, 0, report, err);
 }
@@ -27839,14 +27823,14 @@ TRF__FN void trf__update(const trf_trainer *t)
 
 /* Sums over ranks, then clipping and Adam in one go on the device; the host reads the result only
    for a report. */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
     double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "there are no gradients: call trf_forward_backward first");
+                         "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
@@ -27858,7 +27842,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trf__weights_own(trainer);
-    trainer->updated = trainer->step;
+    trainer->updated = 1;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -27882,11 +27866,10 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    if (!trainer->updated)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there has been no update yet");
-    TRF__TRY(trf__clip_result_of(trainer, &v, err));
+    TRF__ZERO(v);
+    if (trainer->updated) TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, v.sums, v.source_tokens);
-    report->step = trainer->updated;
+    report->step = trainer->step;
     report->gradient_norm = v.norm;
     report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
@@ -27899,8 +27882,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     return TRF_OK;
 }
 
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_status status;
     trf__report_clear(report);
@@ -27908,39 +27891,28 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
     status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
     if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
-    return trf_optimizer_step(trainer, report, err);
+    return trf_trainer_update(trainer, report, err);
 }
 
-/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err)
+/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. `sums`, unless
+   it is NULL, and source_tokens grow. */
+TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__sums *sums,
+                                 double *source_tokens, trf_error *err)
 {
-    const trf__run *run;
+    const trf__run *run = &t->pass.run;
     trf__loss loss;
-    trf__sums sums[2];
-    double source_tokens = 0;
-    trf__report_clear(report);
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
-    run = &trainer->pass.run;
-    trainer->pass.copies = 1;
-    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
-    if (trainer->written) trf__pack_weights(&trainer->pass);
-    TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
-    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
-                          (int)trainer->options.smoothing_rule);
+    t->pass.copies = 1;
+    TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
+    if (t->written) trf__pack_weights(&t->pass);
+    TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
+    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
-    if (trainer->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&trainer->pass, trainer->options.label_smoothing,
-                               (int)trainer->options.smoothing_rule);
+    if (t->pass.config->sequence_labels) {
+        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
+                                  (int)t->options.smoothing_rule);
         run->backend->cross_entropy(run, &loss);
     }
-    if (!report) return TRF_OK;
-    TRF__ZERO(sums);
-    TRF__TRY(trf__add_sums(&trainer->pass, sums, &source_tokens, err));
-    trf__report_means(report, sums, source_tokens);
-    report->step = trainer->step;
-    return TRF_OK;
+    return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
@@ -28078,7 +28050,8 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 }
 
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err)
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
@@ -28086,12 +28059,13 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     size_t bytes, slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
-        trf__check_layers(config, first, end, err) ||
+        trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
-    layout.first = first;
-    layout.end = end - first < config->encoder_layers + config->decoder_layers ? end : 0;
+    layout.first = first_layer;
+    if (end_layer - first_layer < config->encoder_layers + config->decoder_layers)
+        layout.end = end_layer;
     trf__lay_out(&layout, config);
     trf__stage_count(&count, config);
     count.n_slots = in_flight;
@@ -28377,7 +28351,7 @@ TRF__FOR_SIZE
 // weights and gradients into the arenas, stores the divisor as the number of tokens, and copies the
 // weights back.
 
-struct trf_updater { trf_model model; trf_trainer trainer; };
+struct trf_updater { trf_model model; trf_trainer trainer; trf_update_state state; };
 
 /* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their
    layout, weights and arena exist. */
@@ -28485,6 +28459,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
                                     double divisor, trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
+    trf__clip_result made;
     const trf__param *p, *end;
     const trf__run *run;
     trf_trainer *t;
@@ -28501,6 +28476,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
+    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
     for (i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
@@ -28513,11 +28489,14 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
-    TRF__TRY(trf_optimizer_step(t, report, err));
+    TRF__TRY(trf_trainer_update(t, report, err));
     for (i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
-    return run->backend->sync(run, err);
+    TRF__TRY(trf__clip_result_of(t, &made, err));       /* waits for the weights too */
+    updater->state.step = t->step;
+    updater->state.updates = made.updates;
+    return TRF_OK;
 }
 
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
@@ -28527,25 +28506,9 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
-/* Every step counts in *step; in *updates only those that were not skipped. */
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err)
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater)
 {
-    trf__clip_result clip_result;
-    if (step) *step = 0;
-    if (updates) *updates = 0;
-    TRF__TRY(trf__begin(updater, "updater", err));
-    TRF__TRY(trf__clip_result_of(&updater->trainer, &clip_result, err));
-    if (step) *step = updater->trainer.step;
-    if (updates) *updates = clip_result.updates;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err)
-{
-    TRF__TRY(trf__begin(updater, "updater", err));
-    return trf__trainer_moved(&updater->trainer, step, updates, err);
+    return updater ? &updater->state : NULL;
 }
 
 TRF__FOR_SPEED
@@ -29449,12 +29412,12 @@ struct trf_corpus {
     int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
     trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
-    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    int64_t n_ids, id_capacity, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
-    int64_t longest;            /* ids of the longest side of any pair */
+    trf_token_facts facts;      /* of all pairs, and the epoch of the position */
     uint64_t hash;              /* of all pairs; every add updates it */
 
-    int64_t epoch, batch;       /* the position */
+    int64_t batch;              /* the position */
     int64_t put_epoch, put_batch;   /* the position that the last rewind or seek set */
     int64_t planned;            /* the epoch of the plan, or -1 */
     int64_t pool;               /* the planned pool of it, or -1; without pools there is one */
@@ -29524,11 +29487,11 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
     int64_t i;
-    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    memset(c->counts, 0, (size_t)((int64_t)c->facts.longest + 2) * sizeof *c->counts);
     for (i = 0; i < c->n_ordered; i++)
         c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
+    for (i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
     for (i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
@@ -29569,13 +29532,13 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
     if (!c->options.pool)
-        while (c->n_ordered < c->n_pairs) {
+        while (c->n_ordered < c->facts.pairs) {
             c->order[c->n_ordered] = (int32_t)c->n_ordered;
             c->n_ordered++;
         }
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
-        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->n_pairs); i++)
+        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
             c->order[c->n_ordered++] = (int32_t)i;
     }
 }
@@ -29644,15 +29607,15 @@ TRF__FN int64_t trf__corpus_planned(const trf_corpus *c) { return c->first_batch
 TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
-    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
-    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
-    int64_t pool = c->n_pairs;
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->facts.pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->facts.longest), c->n_ids);
+    int64_t pool = c->facts.pairs;
     trf__cursor cursor = trf__cursor_at(memory);
     int side;
     c->n_pools = 1;
     c->n_blocks = 0;
     if (c->options.pool) {
-        c->n_blocks = trf__ceil_div(c->n_pairs, TRF__POOL_BLOCK);
+        c->n_blocks = trf__ceil_div(c->facts.pairs, TRF__POOL_BLOCK);
         c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
         pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
     }
@@ -29661,7 +29624,7 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
     c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
     c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, (int64_t)c->facts.longest + 2, sizeof(int32_t));
     for (side = 0; side < 2; side++) {
         c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
         c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
@@ -29676,7 +29639,7 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
     if (!c->memory)
         return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
-                         (long long)c->n_pairs);
+                         (long long)c->facts.pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
@@ -29730,8 +29693,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     int first = !c->memory;
     int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs ||
         (epoch == c->options.epochs && batch > 0);
-    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
-    if (!outside && c->n_pairs > 0) {
+    if (c->facts.pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->facts.pairs > 0) {
         TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
             trf__corpus_plan(c, epoch, batch);
@@ -29746,7 +29709,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
                          "the data have no batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
-    c->epoch = c->put_epoch = epoch;
+    c->facts.epoch = c->put_epoch = epoch;
     c->batch = c->put_batch = batch;
     return TRF_OK;
 }
@@ -29756,7 +29719,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
 TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
-    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->facts.pairs);
     hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
     hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
     hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets +
@@ -29769,7 +29732,7 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
     trf_place place;
     place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->epoch;
+    place.epoch = c->facts.epoch;
     place.batch = c->batch;
     return place;
 }
@@ -29811,19 +29774,59 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
     return trf__hooks_check(&o->hooks, err);
 }
 
+// >>corpus-open    making one; with a path its pairs lie in a token file
+
+/* Keeps the options. What creating borrows is no part of them. */
+TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
+{
+    c->options = *o;
+    c->options.path = NULL;
+    c->options.source_vocab = c->options.target_vocab = NULL;
+}
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    TRF__TRY(trf__token_open(&c->file, o->path, &o->hooks, err));
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, o->source_vocab, err));
+    TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > o->max_length)
+        return trf__fail(err, TRF_E_LIMIT, o->max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)o->max_length, (int)facts->longest);
+    c->facts = *facts;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    trf_status status = TRF_OK;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
-    (*corpus)->options = o;
+    trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
-    return TRF_OK;
+    if (o.path) status = trf__corpus_attach(*corpus, &o, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, o.path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus ? &corpus->facts : NULL;
 }
 
 TRF__COLD
@@ -29855,14 +29858,15 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
-    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
+    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
+                             target,
                              n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
               &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->n_pairs++];
+    pair = &corpus->pairs[corpus->facts.pairs];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
@@ -29870,7 +29874,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (n_target)
         memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
-    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    trf__token_add(&corpus->facts, n_source, n_target);
     corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
     return TRF_OK;
 }
@@ -29890,16 +29894,16 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     for (i = 0; status == TRF_OK && i < n; i += length) {
         int32_t some = (int32_t)trf__min64(length, n - i);
         /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->n_pairs, ids + i, some, -1, "target", "n_target",
+        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
+                                "n_target",
                                 err);
         if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
         /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
     if (status == TRF_OK) return TRF_OK;
-    corpus->n_pairs = before.n_pairs;
+    corpus->facts = before.facts;
     corpus->n_ids = before.n_ids;
-    corpus->longest = before.longest;
     corpus->hash = before.hash;
     return status;
 }
@@ -29932,52 +29936,6 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
 
-// >>corpus-open    a corpus whose pairs lie in a token file
-
-TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
-                                      const trf_vocab *target, trf_error *err)
-{
-    trf__token_reader *r;
-    const trf_token_facts *facts;
-    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
-    r = c->file;
-    TRF__TRY(trf__token_vocab(r, 0, source, err));
-    TRF__TRY(trf__token_vocab(r, 1, target, err));
-    TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
-    if (facts->longest > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)c->options.max_length, (int)facts->longest);
-    c->n_pairs = facts->pairs;
-    c->n_ids = facts->source_ids + facts->target_ids;
-    c->longest = facts->longest;
-    c->hash = r->form.hash;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err)
-{
-    trf_status status;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__TRY(trf_corpus_create(corpus, options, err));
-    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_corpus_destroy(*corpus);
-    *corpus = NULL;
-    return trf__name_file(status, path, err);
-}
-
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
-{
-    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
-}
-
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
@@ -29985,37 +29943,33 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
-    if (corpus->epoch || corpus->batch)
+    if (corpus->facts.epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected a corpus at its first batch, got one that has delivered some");
-    if (corpus->longest > options->max_length)
+    if (corpus->facts.longest > options->max_length)
         return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
                          "the longest pair has %lld ids on a side, more than max_length = %d",
-                         (long long)corpus->longest, (int)options->max_length);
+                         (long long)corpus->facts.longest, (int)options->max_length);
     trf__corpus_unreserve(corpus);
-    corpus->options = *options;
+    trf__corpus_take(corpus, options);
     corpus->options.hooks = hooks;      /* its memory came from them */
     return TRF_OK;
 }
 
 // >>corpus-next    batch after batch
 
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
-
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
-
-TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
 {
-    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
 }
 
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
-    if (c->n_pairs == 0)
+    if (c->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
-    trf__corpus_plan(c, c->epoch, c->batch);
+    trf__corpus_plan(c, c->facts.epoch, c->batch);
     return TRF_OK;
 }
 
@@ -30025,10 +29979,10 @@ TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));
-    if (corpus->counted != corpus->epoch) {
-        trf__corpus_plan(corpus, corpus->epoch, INT64_MAX);         /* plans every pool */
+    if (corpus->counted != corpus->facts.epoch) {
+        trf__corpus_plan(corpus, corpus->facts.epoch, INT64_MAX);         /* plans every pool */
         corpus->n_counted = trf__corpus_planned(corpus);
-        corpus->counted = corpus->epoch;
+        corpus->counted = corpus->facts.epoch;
     }
     *batches = corpus->n_counted;
     return TRF_OK;
@@ -30039,7 +29993,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
+    if (corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
@@ -30048,7 +30002,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
     if (++corpus->batch == trf__corpus_planned(corpus) && corpus->pool + 1 == corpus->n_pools) {
-        corpus->epoch++;
+        corpus->facts.epoch++;
         corpus->batch = 0;
     }
     return TRF_OK;
@@ -31777,8 +31731,7 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
-    const trf_vocab *vocab = answers ? trf_model_target_vocab(model)
-                                     : trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
@@ -37242,7 +37195,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     uint64_t fingerprint;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!trainer) return trf__fail_null(err, "trainer");
+    if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
     TRF__TRY(trf__no_gradients(trainer, err));
     fingerprint = trf__corpus_fingerprint(corpus);
     if (trainer->begin.corpus == 0)
@@ -38395,7 +38348,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         return trf__fail(err, TRF_E_STATE, -1, "average",
                          "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trf_trainer_step(trainer));
+    first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
     job.to = trainer->average;
     job.from = trainer->model->weights;
@@ -38562,33 +38515,19 @@ TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
                      (int)pairs->target.count, (int)pairs->source.count);
 }
 
-/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
-   sums. */
-TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
-{
-    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
-    sum->step = r->step;
-    sum->loss += (r->loss - r->sequence_loss) * n;
-    sum->nll += r->nll * n;
-    sum->accuracy += r->accuracy * n;
-    sum->source_tokens += r->source_tokens;
-    sum->target_tokens += r->target_tokens;
-    sum->sequence_loss += r->sequence_loss * m;
-    sum->sequence_accuracy += r->sequence_accuracy * m;
-    sum->sequence_targets += r->sequence_targets;
-}
-
 TRF__COLD
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err)
 {
-    trf_step_report sum, one;
+    trf__sums sums[2];
+    double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
     trf_train_options limits;
     trf_batch batch;
-    if (report) TRF__ZERO(*report);
+    trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__needs_whole(trainer->model, err));
     limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
@@ -38598,7 +38537,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                                   "expected one pair or more, got none");
     TRF__TRY(trf__check_held_out(pairs, err));
-    TRF__ZERO(sum);
+    TRF__ZERO(sums);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
@@ -38607,20 +38546,11 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
-        TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
-        trf__sum_report(&sum, &one);
+        TRF__TRY(trf__evaluate(trainer, &batch, report ? sums : NULL, &source_tokens, err));
     }
-    if (sum.sequence_targets) {
-        sum.sequence_loss /= (double)sum.sequence_targets;
-        sum.sequence_accuracy /= (double)sum.sequence_targets;
-    }
-    if (sum.target_tokens) {
-        sum.loss /= (double)sum.target_tokens;
-        sum.nll /= (double)sum.target_tokens;
-        sum.accuracy /= (double)sum.target_tokens;
-    }
-    sum.loss += sum.sequence_loss;
-    if (report) *report = sum;
+    if (!report) return TRF_OK;
+    trf__report_means(report, sums, source_tokens);
+    report->step = trainer->step;
     return TRF_OK;
 }
 
@@ -38861,7 +38791,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
                          "seconds must be 0 with several ranks that have no `agree`: their clocks "
                          "differ, and the first one to end would leave the others waiting");
-    if (trf_corpus_size(l->corpus) == 0)
+    if (l->corpus->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
@@ -38993,7 +38923,7 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
                                       trf_step_report *held, trf_error *err)
 {
     if (!l->held_out || !l->first_rank) return TRF_OK;
-    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
+    TRF__TRY(trf_trainer_evaluate(l->trainer, l->held_out, l->o->held_out_noise, held, err));
     TRF__TRY(trf__learn_score(l, held, p, err));
     p->validated = 1;
     p->loss = held->loss;
@@ -39073,18 +39003,18 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
-        l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->passes += (double)batch.target.count / (double)l->corpus->facts.pairs;
         l->batches = i + 1;
         l->apart = l->o->agree != NULL;
         /* with one batch the sums of ranks begin during the backward pass */
-        if (l->o->accumulate == 1) status = trf_train_step(l->trainer, &batch, report, err);
-        else status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (l->o->accumulate == 1) status = trf_trainer_step(l->trainer, &batch, report, err);
+        else status = trf_trainer_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         l->apart = 0;
     }
     if (l->o->accumulate == 1) return TRF_OK;
     l->apart = l->o->agree != NULL;
-    status = trf_optimizer_step(l->trainer, report, err);
+    status = trf_trainer_update(l->trainer, report, err);
     if (status == TRF_OK) l->apart = 0;
     return status;
 }
@@ -39737,7 +39667,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {
-    trf_bad_line line = {fault, why, path, number, side};
+    trf_bad_line line = {fault, why, path, number, side ? TRF_TARGET : TRF_SOURCE};
     const trf_dataset_options *o = &d->options;
     int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE ||
                      fault == TRF_FAULT_ENCODING;
@@ -40877,9 +40807,11 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     trf_corpus_options any = trf_corpus_defaults();
     any.max_length = o->max_length;
     any.hooks = o->hooks;
-    if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
-    TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->told.learn = *trf_corpus_facts(d->corpus);
+    any.path = o->token_file;
+    any.source_vocab = d->vocab[0];
+    any.target_vocab = d->vocab[1];
+    TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
+    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -40940,7 +40872,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
     }
-    trf_corpus_rewind(d->corpus);
+    trf__corpus_rewind(d->corpus);
     d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
@@ -41022,10 +40954,12 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side)
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t = data && side >= 0 && side < 2 ? &data->held_texts[side] : NULL;
-    return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
+    const trf__texts *t;
+    if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    t = &data->held_texts[side];
+    return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
 TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
@@ -41054,7 +40988,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
-    TRF__TRY(trf_model_create(model, &data->recipe.config, err));
+    TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
@@ -41085,7 +41019,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
     trf_status status;
-    trf_corpus_rewind(data->corpus);
+    trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
     status = trf_dataset_create_model(data, model, err);
@@ -42327,4 +42261,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3797302799
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1047200013

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     status = trf_model_load(&model, argv[1], NULL, &err);
     if (!status) status = trf_model_ends(model, &sampling.ends, &err);
     if (!status) status = trf_sampler_create(&sampler, model, &sampling, &err);
-    vocab = trf_model_target_vocab(model);
+    vocab = trf_model_vocab(model, TRF_TARGET);
     while (!status && style->sign && trf_vocab_id(vocab, style->sign) < 0) style++;
     if (!status) status = append(vocab, style->begin, 1, &err);
     while (!status && fgets(line, sizeof line, stdin)) {

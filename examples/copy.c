@@ -35,12 +35,12 @@ int main(void)
     trf_train_options training = trf_train_defaults();  /* Adam; a rate up to 1e-3 */
     config.source_vocab = config.target_vocab = 24;
 
-    if (trf_model_create(&model, &config, &err)) goto done;
+    if (trf_model_create(&model, &config, NULL, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();     /* ids one after another, and lengths: no padding */
         trf_step_report report;
-        if (trf_train_step(trainer, &batch, &report, &err)) goto done;
+        if (trf_trainer_step(trainer, &batch, &report, &err)) goto done;
         if (step % 100 == 0)
             printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
     }

@@ -57,7 +57,7 @@ static trf_status fill_gaps(const trf_dataset *data, const trf_model *model, cha
                             int n_words, int *right, trf_error *err)
 {
     const trf_config *c = trf_model_config(model);
-    const trf_vocab *vocab = trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, TRF_SOURCE);
     int32_t ids[MOST_IDS], n, *word = (int32_t *)malloc((size_t)n_words * sizeof *word), k;
     trf_batch gap = {{ids, &n, 1}, {NULL, NULL, 0}, 0, {0, 0, 0}};
     trf_reader *reader = NULL;

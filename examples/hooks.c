@@ -82,11 +82,11 @@ static trf_status train(host *h, const trf_hooks *hooks)
     training.learning_rate = 1e-7;                  /* the library warns of a rate as low as this */
     training.source_tokens = training.target_tokens = 64;       /* a small plan: little memory */
     h->calls_left = 1000;
-    status = trf_model_create(&model, &config, &err);
+    status = trf_model_create(&model, &config, NULL, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &training, &err);
-    while (!status) status = trf_train_step(trainer, &batch, &step, &err);
+    while (!status) status = trf_trainer_step(trainer, &batch, &step, &err);
     report("training", &err);
-    if (trainer) printf("[host] cancelled after %d steps\n", (int)trf_trainer_step(trainer));
+    if (trf_trainer_report(trainer, &step, NULL) == TRF_OK) printf("[host] cancelled after %d steps\n", (int)step.step);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return status;

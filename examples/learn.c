@@ -45,6 +45,7 @@ int main(int argc, char **argv)
     trf_dataset *data = NULL; trf_model *model = NULL;
     trf_trainer *trainer = NULL; trf_vocab *pieces = NULL;
     trf_learn_options *learning;
+    trf_step_report so_far;
     trf_recipe *recipe;
     char checkpoint[1024];
     const char *path = argv[argc > 3 ? 3 : argc - 1];
@@ -54,7 +55,7 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", path);
-    if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, NULL, &err)) goto done;
+    if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, &err)) goto done;
     options.source_vocab = options.target_vocab = pieces;
     if (trf_dataset_create(&data, &options, &err)) goto done;
     if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, &err)) goto done;
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
     learning->user = checkpoint;
     if (!trf_checkpoint_load(&model, &trainer, trf_dataset_corpus(data), checkpoint,
                              &recipe->training, &loading, &err)) {
-        printf("continuing after update %d\n", (int)trf_trainer_step(trainer));
+        if (trf_trainer_report(trainer, &so_far, &err)) goto done;
+        printf("continuing after update %d\n", (int)so_far.step);
         learning->resume = 1;
     } else if (err.status == TRF_E_IO && err.sys_errno == ENOENT) {     /* no file: begin */
         if (trf_dataset_create_model(data, &model, &err)) goto done;

@@ -261,13 +261,15 @@ static void *run(void *user)
 {
     worker *s = (worker *)user;
     int left = n_stages - s->number, ahead = left < n_micros ? left : n_micros, update, m;
-    int first = first_layer(s->number), end = first_layer(s->number + 1);
+    trf_model_options layers = {0};
     trf_config config = trf_config_tiny();
     trf_step_report report; trf_error err;
     config.source_vocab = config.target_vocab = 4 + SYMBOLS;
     config.encoder_layers = ENCODER_LAYERS; config.decoder_layers = DECODER_LAYERS;
     config.device.threads = 1;
-    CHECK(trf_model_create_stage(&s->model, &config, first, end, &err))
+    layers.first_layer = first_layer(s->number);
+    layers.end_layer = first_layer(s->number + 1);
+    CHECK(trf_model_create(&s->model, &config, &layers, &err))
     CHECK(trf_trainer_create(&s->trainer, s->model, NULL, &err))
     CHECK(trf_stage_create(&s->stage, s->trainer, ahead, sum, s, &err))
     for (update = 1; update <= UPDATES; update++) {
@@ -278,8 +280,8 @@ static void *run(void *user)
         }
         meet();
         if (update > 1) add_up(s);                      /* the first also gets memory */
-        CHECK(trf_optimizer_step(s->trainer, &report, &err))
-        if (end == LAYERS && update % 5 == 0) printf("update %d  loss %.4f\n", update, report.loss);
+        CHECK(trf_trainer_update(s->trainer, &report, &err))
+        if (layers.end_layer == LAYERS && update % 5 == 0) printf("update %d  loss %.4f\n", update, report.loss);
     }
     s->hash = hash_weights(s);
     trf_stage_destroy(s->stage); trf_trainer_destroy(s->trainer); trf_model_destroy(s->model);

@@ -143,7 +143,7 @@ static void *train(void *user)
     training.learning_rate = 5e-3; training.warmup = 40;
     training.rank = rank; training.n_ranks = n_ranks; training.parts = MOST_RANKS;
     training.all_reduce = all_reduce; training.user = user;
-    CHECK(trf_model_create(&model, &config, &err))          /* the same seed: the same weights */
+    CHECK(trf_model_create(&model, &config, NULL, &err))          /* the same seed: the same weights */
     CHECK(trf_trainer_create(&trainer, model, &training, &err))
     for (i = 0; i < PAIRS; i++) lengths[i] = LENGTH;
     for (step = 1; step <= STEPS; step++) {
@@ -151,7 +151,7 @@ static void *train(void *user)
             random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             ids[i] = 4 + (int32_t)((random >> 33) % SYMBOLS);
         }
-        CHECK(trf_train_step(trainer, &batch, &report, &err))
+        CHECK(trf_trainer_step(trainer, &batch, &report, &err))
         if (rank == 0 && step % 20 == 0) printf("update %d  loss %.9g\n", (int)step, report.loss);
     }
     if (rank == 0) printf("weights %016llx\n", hash_weights(model));

@@ -41,8 +41,10 @@ static trf_dataset *read_data(trf_error *err)
 static trf_status begin(trf_model **model, trf_trainer **trainer, trf_dataset *data, trf_error *err)
 {
     trf_corpus *corpus = trf_dataset_corpus(data);
+    trf_step_report report;
     trf_status status = trf_checkpoint_load(model, trainer, corpus, checkpoint, NULL, NULL, err);
-    if (!status) printf("continues after update %d\n", (int)trf_trainer_step(*trainer));
+    if (!status) status = trf_trainer_report(*trainer, &report, err);
+    if (!status) printf("continues after update %d\n", (int)report.step);
     if (status == TRF_E_CHECKSUM) fprintf(stderr, "%s is damaged: remove it\n", checkpoint);
     if (status != TRF_E_IO || err->sys_errno != ENOENT) return status;
     status = trf_dataset_create_model(data, model, err);
@@ -55,16 +57,17 @@ int main(void)
     trf_error err;
     trf_dataset *data = read_data(&err);
     trf_model *model = NULL; trf_trainer *trainer = NULL;
+    trf_step_report report;
     trf_corpus *corpus = data ? trf_dataset_corpus(data) : NULL;
     int failed = 1;
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
     if (!data || begin(&model, &trainer, data, &err)) goto done;
-    while (trf_trainer_step(trainer) < UPDATES && !stopping) {
+    if (trf_trainer_report(trainer, &report, &err)) goto done;
+    while (report.step < UPDATES && !stopping) {
         trf_batch batch;
-        trf_step_report report;
         if (trf_corpus_next(corpus, &batch, &err)) goto done;
-        if (trf_train_step(trainer, &batch, &report, &err)) goto done;
+        if (trf_trainer_step(trainer, &batch, &report, &err)) goto done;
         if (report.skipped) fputs("an update was skipped: its gradient is not finite\n", stderr);
         if (report.step % EVERY) continue;
         printf("update %d  loss %.4f\n", (int)report.step, report.loss);

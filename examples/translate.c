@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     right = count_right(translator, &err);
     if (right >= 0) {
         printf("the model is in translate.safetensors\n");
-        translate_lines(translator, trf_model_source_vocab(model));
+        translate_lines(translator, trf_model_vocab(model, TRF_SOURCE));
     }
 done:
     if (right < 0) fprintf(stderr, "%s\n", err.message);

@@ -194,7 +194,7 @@ static KIT_UNUSED void assert_near(trf_weights weights, double cosine)
         trf_model *model = NULL;
         double both = 0, ours = 0, theirs = 0;
         int64_t n, i;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         answers(model, TRF_WEIGHTS_FULL, 1, full, &n);
         answers(model, weights, 1, small, &n);
         for (i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ static KIT_UNUSED void assert_planned(trf_weights weights, double less)
     search.max_length_a = 0;
     search.max_length_b = 12;
     search.max_tokens = 128;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     for (small = 0; small < 2; small++) {
         search.weights = small ? weights : TRF_WEIGHTS_FULL;
         memory.peak = 0;
@@ -260,9 +260,9 @@ static KIT_UNUSED gradients gradients_of(const trf_config *model_config, int32_t
     config.device.threads = threads;
     if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
     options.recompute = recompute;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &options, &err));
-    OK(trf_forward_backward(trainer, &batch, &report, &err));
+    OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor p = trf_trainer_gradient(trainer, i);
         int64_t n = trf_tensor_count(&p);

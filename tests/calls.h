@@ -44,6 +44,59 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
     trf_load_options o = kit_from_memory(bytes, n, options);
     return trf_file_open(file, NULL, &o, err);
 }
+
+/* A vocabulary of the bytes of a file. */
+static KIT_UNUSED trf_status kit_vocab_of(trf_vocab **vocab, const void *file, size_t bytes, const trf_piece_ids *ids,
+                                          const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab_options o;
+    memset(&o, 0, sizeof o);
+    o.memory = file;
+    o.memory_bytes = bytes;
+    o.ids = ids;
+    if (hooks) o.hooks = *hooks;
+    return trf_vocab_load(vocab, NULL, &o, err);
+}
+static KIT_UNUSED trf_status kit_create_zeros(trf_model **model, const trf_config *config, trf_error *err)
+{
+    trf_model_options options = {1, 0, 0};
+    return trf_model_create(model, config, &options, err);
+}
+static KIT_UNUSED trf_status kit_create_stage(trf_model **model, const trf_config *config, int32_t first, int32_t end,
+                                              trf_error *err)
+{
+    trf_model_options options = {0, 0, 0};
+    options.first_layer = first;
+    options.end_layer = end;
+    return trf_model_create(model, config, &options, err);
+}
+
+/* A corpus of a token file. */
+static KIT_UNUSED trf_status kit_corpus_open(trf_corpus **corpus, const char *path, const trf_vocab *source_vocab,
+                                             const trf_vocab *target_vocab, const trf_corpus_options *options,
+                                             trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    o.path = path;
+    o.source_vocab = source_vocab;
+    o.target_vocab = target_vocab;
+    return trf_corpus_create(corpus, &o, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+static KIT_UNUSED void kit_rewind(trf_corpus *corpus)
+{
+    trf_status status = trf_corpus_resume(corpus, NULL, NULL);
+    (void)status;
+}
+/* Updates so far. */
+static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)
+{
+    trf_step_report report;
+    return trf_trainer_report(trainer, &report, NULL) == TRF_OK ? report.step : 0;
+}
+#endif
+
 /* Numbers of texts. */
 static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
 {

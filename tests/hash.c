@@ -109,24 +109,24 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     o.source_tokens = o.target_tokens = 1024;
     o.longest = 64;
     trf_train_set_dropout(&o, k->dropout);
-    MUST(trf_model_create(&model, &c, &err));
+    MUST(trf_model_create(&model, &c, NULL, &err));
     MUST(trf_trainer_create(&trainer, model, &o, &err));
     stage(k->name, 0, "start", hash = hash_weights(hash, model));
     for (step = 1; step <= 10; step++) {
         batch = kit_fill(&data, step % 2 ? 12 : 3, 0, step % 2 ? 20 : 50, k->vocab, (uint64_t)step);
-        MUST(trf_forward_backward(trainer, &batch, &report, &err));
+        MUST(trf_trainer_forward_backward(trainer, &batch, &report, &err));
         output = (size_t)(report.target_tokens * k->d) * sizeof(trf_real);
         stage(k->name, step, "output",
               hash = hash_bytes(hash, (const void *)trainer->pass.decoder.out, output));
         stage(k->name, step, "loss", hash = hash_bytes(hash, &report.loss, sizeof report.loss));
         stage(k->name, step, "gradients", hash = hash_gradients(hash, trainer));
-        MUST(trf_optimizer_step(trainer, &report, &err));
+        MUST(trf_trainer_update(trainer, &report, &err));
         stage(k->name, step, "norm",
               hash = hash_bytes(hash, &report.gradient_norm, sizeof report.gradient_norm));
         stage(k->name, step, "weights", hash = hash_weights(hash, model));
     }
     batch = kit_fill(&data, 5, 1, 12, k->vocab, 99);
-    MUST(trf_evaluate(trainer, &batch, &report, &err));
+    MUST(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
     stage(k->name, step, "evaluate", hash = hash_bytes(hash, &report.nll, sizeof report.nll));
     stage(k->name, step, "translate", hash = translations(hash, model, &batch.source, TRF_WEIGHTS_FULL));
     stage(k->name, step, "int8",

@@ -162,7 +162,7 @@ static KIT_UNUSED int kit_cblas_serves(void)
     trf_status status;
     c.source_vocab = c.target_vocab = 24;
     c.device.products = TRF_PRODUCTS_CBLAS;
-    status = trf_model_create(&model, &c, NULL);
+    status = trf_model_create(&model, &c, NULL, NULL);
     trf_model_destroy(model);
     if (status != TRF_OK && status != TRF_E_BACKEND) abort();
     return status == TRF_OK;

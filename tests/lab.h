@@ -38,7 +38,7 @@ static KIT_UNUSED void lab_is_small(lab *l)
 
 static KIT_UNUSED void lab_open(lab *l)
 {
-    OK(trf_model_create(&l->model, &l->c, &err));
+    OK(trf_model_create(&l->model, &l->c, NULL, &err));
     OK(trf_trainer_create(&l->trainer, l->model, &l->o, &err));
 }
 
@@ -66,7 +66,7 @@ static KIT_UNUSED void lab_adds(lab *l, const trf_batch *batch, int32_t count, i
     for (first = 0; first < count; first += each) {
         trf_batch some = each < count ? kit_slice(batch, first, each) : *batch;
         some.ordinal = 0;
-        OK(trf_forward_backward(l->trainer, &some, NULL, &err));
+        OK(trf_trainer_forward_backward(l->trainer, &some, NULL, &err));
     }
 }
 
@@ -74,7 +74,7 @@ static KIT_UNUSED void lab_adds(lab *l, const trf_batch *batch, int32_t count, i
 static KIT_UNUSED double objective(lab *l, const trf_batch *batch)
 {
     trf_step_report r;
-    OK(trf_forward_backward(l->trainer, batch, &r, &err));
+    OK(trf_trainer_forward_backward(l->trainer, batch, &r, &err));
     trf_trainer_discard_gradients(l->trainer);
     return (r.loss + l->o.consistency * r.divergence) * (double)r.target_tokens;
 }
@@ -127,7 +127,7 @@ static KIT_UNUSED void gradients_fit(lab *l, const trf_batch *batch, int kind)
     trf_real *gradients[128];
     int32_t i, n = trf_model_parameter_count(l->model);
     assert_true(n <= 128);
-    OK(trf_forward_backward(l->trainer, batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l->trainer, batch, NULL, &err));
     for (i = 0; i < n; i++) gradients[i] = kit_numbers(trf_trainer_gradient(l->trainer, i));
     trf_trainer_discard_gradients(l->trainer);
     for (i = 0; i < n; i++) {

@@ -64,8 +64,8 @@ static trf_status corpus_of(course *c, trf_error *err)
     if (trf_corpus_create(&c->corpus, &options, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
-        if (trf_corpus_add_text(c->corpus, trf_model_source_vocab(c->model), digits,
-                                trf_model_target_vocab(c->model), names, err))
+        if (trf_corpus_add_text(c->corpus, trf_model_vocab(c->model, TRF_SOURCE), digits,
+                                trf_model_vocab(c->model, TRF_TARGET), names, err))
             return (trf_status)err->status;
     }
     return TRF_OK;
@@ -112,7 +112,7 @@ static trf_status course_begin(course *c, int32_t threads, trf_error *err)
     if (status == TRF_OK) {
         config.source_vocab = trf_vocab_size(vocab[0]);
         config.target_vocab = trf_vocab_size(vocab[1]);
-        status = trf_model_create(&c->model, &config, err);
+        status = trf_model_create(&c->model, &config, NULL, err);
     }
     if (status == TRF_OK) status = trf_model_set_vocabs(c->model, vocab[0], vocab[1], err);
     if (status == TRF_OK) status = trf_trainer_create(&c->trainer, c->model, &training, err);
@@ -130,7 +130,7 @@ static trf_status updates(course *c, int n, double *loss, trf_error *err)
         trf_batch batch;
         trf_step_report report;
         if (trf_corpus_next(c->corpus, &batch, err) ||
-            trf_train_step(c->trainer, &batch, &report, err))
+            trf_trainer_step(c->trainer, &batch, &report, err))
             return (trf_status)err->status;
         loss[i] = report.loss;
     }
@@ -189,7 +189,7 @@ static void train_and_translate(int32_t threads)
         check("the same with all threads", right_of("ports.model", 30, threads) == right);
         d.corpus = c.corpus;
         c.corpus = NULL;
-        trf_corpus_rewind(d.corpus);
+        trf_corpus_resume(d.corpus, NULL, NULL);
         if (works("loading the checkpoint",
                   trf_checkpoint_load(&d.model, &d.trainer, d.corpus, "ports.checkpoint", NULL,
                                       NULL, &err),
@@ -240,14 +240,14 @@ static void read_files(const char *folder)
     *answer = 0;
     if (works("a language model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
         works("its beginning",
-              trf_vocab_encode(trf_model_target_vocab(model), "seven", &id, 1, &n, &err), &err) &&
+              trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), "seven", &id, 1, &n, &err), &err) &&
         works("its generator", trf_sampler_create(&generator, model, &sampling, &err), &err) &&
         works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;
         while (live && works("it goes on", trf_sampler_step(generator, 20, &live, &err), &err)) {}
         h = trf_sampler_at(generator, 0);
         works("its text",
-              trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, answer, sizeof answer,
+              trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, answer, sizeof answer,
                                NULL, &err),
               &err);
     }

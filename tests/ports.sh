@@ -167,7 +167,7 @@ int main(void)
     trf_model *model = NULL;
     trf_config config = trf_config_tiny();
     config.source_vocab = config.target_vocab = 9;
-    if (trf_model_create(&model, &config, &err)) puts(err.message);
+    if (trf_model_create(&model, &config, NULL, &err)) puts(err.message);
     trf_model_destroy(model);
     printf("%d passed, %d failed\n", model != NULL, model == NULL);
     return !model;

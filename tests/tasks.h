@@ -131,11 +131,11 @@ static int learn(void **state)
     int step;
     (void)state;
     if (folder_make("usage", 0)) return -1;
-    if (trf_model_create(&learnt, &config, &err) ||
+    if (trf_model_create(&learnt, &config, NULL, &err) ||
         trf_trainer_create(&trainer, learnt, &training, &err))
         return -1;
     for (step = 0; step < 250; step++)
-        if (trf_train_step(trainer, backwards(&p), &report, &err)) return -1;
+        if (trf_trainer_step(trainer, backwards(&p), &report, &err)) return -1;
     trf_trainer_destroy(trainer);
     return report.nll > 0.02 && report.nll < 1.5 ? 0 : -1;
 }

@@ -345,7 +345,7 @@ static void same_bits(void **state)
         uint64_t wanted;
         long begun;
         if (!choose(n % KERNELS)) continue;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         begun = tiles_begun;
         wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
         assert_int_equal(tiles_begun > begun, trf__bf16_chosen(1)->tiles);
@@ -358,7 +358,7 @@ static void same_bits(void **state)
         }
         trf_model_destroy(model);
         config.device.precision = TRF_PRECISION_BF16;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         assert_true(wanted == answers(model, TRF_WEIGHTS_FULL, 2, NULL, NULL));
         assert_true(wanted != answers(model, TRF_WEIGHTS_INT8, 2, NULL, NULL));
         trf_model_destroy(model);
@@ -488,7 +488,7 @@ static void queries_ask_for_nothing(void **state)
             trf_translator_memory(&c, &search, 4, 10, NULL);
         }
     assert_int_equal(tiles_asked, 0);
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
     assert_true(!(TRF__TILES && OWN_LEVEL) || tiles_asked > 0);
     trf_translator_destroy(t);

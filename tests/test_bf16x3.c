@@ -300,12 +300,12 @@ static void answers_of_floats(void **state)
         long begun = tiles_begun;
         uint64_t hash;
         int i;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         translated(model, 1, full, MOST_STATES);
         trf_model_destroy(model);
         assert_int_equal(tiles_begun, begun);
         config.device.products = TRF_PRODUCTS_BF16X3;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         hash = translated(model, 1, one, MOST_STATES);
         assert_true(tiles_begun > begun);
         assert_true(hash == translated(model, 3, two, MOST_STATES));
@@ -334,7 +334,7 @@ static void the_same_for_threads(void **state)
     sources.lengths = lengths;
     sources.count = COUNT;
     config.device.products = TRF_PRODUCTS_BF16X3;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     for (by = 0; by < 3; by++) {
         trf_search search = trf_search_defaults();
         trf_tensor out = trf_tensor_of(y[by], 2, kit_source_rows(model, &sources), 64, 1);
@@ -365,7 +365,7 @@ static void samplers_are_built_in(void **state)
         long begun = tiles_begun;
         config.device.products = by ? TRF_PRODUCTS_BF16X3 : TRF_PRODUCTS_BUILT_IN;
         sampling.max_tokens = 10;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         OK(trf_sampler_create(&sampler, model, &sampling, &err));
         OK(trf_sampler_begin(sampler, &batch, &err));
         OK(trf_sampler_step(sampler, 20, NULL, &err));
@@ -389,7 +389,7 @@ static void formats_are_the_same(void **state)
         int by;
         for (by = 0; by < 2; by++) {
             config.device.products = by ? TRF_PRODUCTS_BF16X3 : TRF_PRODUCTS_BUILT_IN;
-            OK(trf_model_create(&model, &config, &err));
+            OK(trf_model_create(&model, &config, NULL, &err));
             if (!by) {
                 wanted[0] = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
                 wanted[1] = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);

@@ -2624,9 +2624,9 @@ static void test_llama_of_blocks(void **state)
     o.label_smoothing = 0;
     TRF__ZERO(batch);
     batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 2;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
-    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     for (i = 0; i < PARTS; i++) {
         w[i] = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, names[i])));
         g[i] = *zero_tensor(w[i].shape[0], w[i].rank > 1 ? w[i].shape[1] : 0);

@@ -980,14 +980,14 @@ static void in_models(void **state)
     c.source_vocab = TOKENS;
     c.source_bos = c.source_eos = 1;
     c.pad = special(0); c.bos = special(1); c.eos = special(2); c.unk = special(3);
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_model_set_vocabs(model, v, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
-    OK(trf_vocab_encode(trf_model_source_vocab(again), "the the", ids, 64, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "the the", ids, 64, &n, &err));
     assert_true(n == 2 && ids[0] == id_of("the") && ids[1] == id_of("\xC4\xA0the"));
-    assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
-    assert_memory_equal(trf_model_source_vocab(again)->stored, made.bytes, made.n);
+    assert_int_equal(trf_model_vocab(again, TRF_SOURCE)->n_stored, made.n);
+    assert_memory_equal(trf_model_vocab(again, TRF_SOURCE)->stored, made.bytes, made.n);
     trf_model_destroy(again);
     /* a file whose vocabulary is damaged: nothing is loaded */
     for (i = 0; i + 8 < bytes && memcmp(saved + i, "TRFBP", 5); i++) { }
@@ -998,7 +998,7 @@ static void in_models(void **state)
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 5;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     assert_int_equal(trf_model_set_vocabs(model, v, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "bos");
     trf_model_destroy(model);

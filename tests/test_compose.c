@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include "calls.h"
 
 /* ---- a model of bytes alone, with a map ---- */
 
@@ -70,7 +71,7 @@ static void begin(int hangul)
         put_field(i, 0);
         put_number(0);
     } /* no blank before, none taken away or renamed */
-    if (trf_vocab_from_bytes(&vocab, model, used, NULL, NULL, &err)) fail_msg("%s", err.message);
+    if (kit_vocab_of(&vocab, model, used, NULL, NULL, &err)) fail_msg("%s", err.message);
 }
 
 static void end(void)

@@ -25,7 +25,7 @@ static void gradients_are_right(void **state)
         lab_open(&l);
         b = batch_of(&l, &p, 4, 11);
         if (l.c.segments) kit_cut(&p, l.c.eos);
-        OK(trf_forward_backward(l.trainer, &b, &r, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
         assert_true(r.divergence > 1e-4);
         trf_trainer_discard_gradients(l.trainer);
         gradients_fit(&l, &b, kind);
@@ -76,7 +76,7 @@ static void masks_are_those_told(void **state)
         lab_open(&l);
         b = batch_of(&l, &p, 6, 21);
         b.ordinal = 77;
-        OK(trf_forward_backward(l.trainer, &b, &r, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
         n = l.trainer->pass.decoder.rows / 2;
         assert_true(n > 0 && 2 * n <= MOST_ROWS);
         row_losses(&l, got, 2 * n);
@@ -126,8 +126,8 @@ static void equal_passes(void **state)
         lab_open(&twice);
         assert_int_equal(warnings, 1);
         batch = batch_of(&plain, &p, 5, 31);
-        OK(trf_forward_backward(plain.trainer, &batch, &a, &err));
-        OK(trf_forward_backward(twice.trainer, &batch, &b, &err));
+        OK(trf_trainer_forward_backward(plain.trainer, &batch, &a, &err));
+        OK(trf_trainer_forward_backward(twice.trainer, &batch, &b, &err));
         assert_true(b.divergence == 0 && a.divergence == 0);
         assert_true(fabs(a.loss - b.loss) <= 1e-12 * a.loss);
         assert_true(fabs(a.nll - b.nll) <= 1e-12 * a.nll && a.accuracy == b.accuracy);
@@ -173,8 +173,8 @@ static uint64_t state_after(lab *l, int updates)
     trf_step_report r;
     int i;
     for (i = 0; i < updates; i++) {
-        trf_batch b = batch_of(l, &p, 7, 41 + (uint64_t)trf_trainer_step(l->trainer));
-        OK(trf_train_step(l->trainer, &b, &r, &err));
+        trf_batch b = batch_of(l, &p, 7, 41 + (uint64_t)kit_updates(l->trainer));
+        OK(trf_trainer_step(l->trainer, &b, &r, &err));
         assert_true(!r.skipped && (r.divergence > 0) == (l->o.consistency > 0));
     }
     return hash_state(l->trainer);
@@ -220,7 +220,7 @@ static void divided_batches(void **state)
             lab_open(&l);
             b = batch_of(&l, &p, 9, 51);
             lab_adds(&l, &b, 9, k == 1 ? 3 : 9);
-            OK(trf_optimizer_step(l.trainer, k ? &r : &whole, &err));
+            OK(trf_trainer_update(l.trainer, k ? &r : &whole, &err));
             lab_close(&l);
             if (k == 0) continue;
             assert_true(fabs(r.loss - whole.loss) <= CLOSE * whole.loss);
@@ -257,8 +257,8 @@ static void half_way(void **state)
         batch = batch_of(&two, &p, 15, 61);
         OK(trf_model_copy_weights(plain.model, two.model, NULL, &err));
         trf__pack_weights(&plain.trainer->pass);
-        OK(trf_evaluate(plain.trainer, &batch, &a, &err));
-        OK(trf_evaluate(two.trainer, &batch, &b, &err));
+        OK(trf_trainer_evaluate(plain.trainer, &batch, NULL, &a, &err));
+        OK(trf_trainer_evaluate(two.trainer, &batch, NULL, &b, &err));
         a.step = b.step;
         assert_memory_equal(&a, &b, sizeof a);
         two.o.consistency = 0;
@@ -326,7 +326,7 @@ static void memory_is_told(void **state)
         lab_open(&l);
         if (!KIT_HAS_STREAM) assert_int_equal(memory.live, told);
         b = batch_of(&l, &p, 12, 71);
-        OK(trf_train_step(l.trainer, &b, NULL, &err));      /* within the limits */
+        OK(trf_trainer_step(l.trainer, &b, NULL, &err));      /* within the limits */
         if (!KIT_HAS_STREAM) assert_int_equal(memory.peak, told);
         lab_close(&l);
         assert_int_equal(memory.live, 0);
@@ -379,7 +379,7 @@ static void sizes(void **state)
         for (count = 0; count < 40; count += count < 3 ? 1 : 18) {
             trf_batch b = batch_of(&l, &p, count, 81 + (uint64_t)count);
             trf_step_report r;
-            OK(trf_forward_backward(l.trainer, &b, &r, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
             assert_true(trf__is_finite(r.loss) && (r.divergence > 0 || count < 3));
             trf_trainer_discard_gradients(l.trainer);
         }

@@ -48,7 +48,7 @@ static trf_corpus *filled(const trf_corpus_options *o)
     int32_t p;
     OK(trf_corpus_create(&c, o, &err));
     for (p = 0; p < PAIRS; p++) OK(add_pair(c, p));
-    assert_int_equal(trf_corpus_size(c), PAIRS);
+    assert_int_equal(trf_corpus_facts(c)->pairs, PAIRS);
     return c;
 }
 
@@ -77,10 +77,10 @@ typedef struct epoch { int32_t pairs[PAIRS], first[PAIRS + 1], n_batches; } epoc
 static epoch play(trf_corpus *c)
 {
     epoch e;
-    int64_t number = trf_corpus_epoch(c);
+    int64_t number = trf_corpus_facts(c)->epoch;
     int32_t n = 0;
     memset(&e, 0, sizeof e);
-    while (trf_corpus_epoch(c) == number) {
+    while (trf_corpus_facts(c)->epoch == number) {
         trf_batch b;
         int32_t pairs[PAIRS], k;
         OK(trf_corpus_next(c, &b, &err));
@@ -90,7 +90,7 @@ static epoch play(trf_corpus *c)
         memcpy(e.pairs + n, pairs, (size_t)k * sizeof *pairs);
         n += k;
     }
-    assert_int_equal(trf_corpus_epoch(c), number + 1);
+    assert_int_equal(trf_corpus_facts(c)->epoch, number + 1);
     assert_int_equal(n, PAIRS);
     e.first[e.n_batches] = n;
     return e;
@@ -157,8 +157,7 @@ static void options(void **state)
     assert_int_equal(c->options.batch_tokens, 4096);
     trf_corpus_destroy(c);
     trf_corpus_destroy(NULL);
-    assert_int_equal(trf_corpus_size(NULL), 0);
-    assert_int_equal(trf_corpus_epoch(NULL), 0);
+    assert_null(trf_corpus_facts(NULL));
 }
 
 static void adding(void **state)
@@ -183,10 +182,10 @@ static void adding(void **state)
     ids[2] = -2;        /* labels may be any numbers */
     FAILS(trf_corpus_add(c, ids, 5, ids, 1, &err), TRF_E_INVALID_ARG, "source", 2);
     ids[2] = 6;
-    c->n_pairs = INT32_MAX;
+    c->facts.pairs = INT32_MAX;
     FAILS(trf_corpus_add(c, ids, 1, ids, 1, &err), TRF_E_LIMIT, "corpus", -1);
-    c->n_pairs = 0;
-    assert_int_equal(trf_corpus_size(c), 0);
+    c->facts.pairs = 0;
+    assert_int_equal(trf_corpus_facts(c)->pairs, 0);
     assert_true(before == trf__corpus_fingerprint(c));
     FAILS(trf_corpus_next(c, &b, &err), TRF_E_STATE, "corpus", -1);         /* nothing there */
     FAILS(trf_corpus_next(NULL, &b, &err), TRF_E_INVALID_ARG, "corpus", -1);
@@ -196,7 +195,7 @@ static void adding(void **state)
     OK(trf_corpus_add(c, ids, 5, NULL, 0, &err));
     OK(trf_corpus_add(c, NULL, 0, ids + 1, 5, &err));
     memset(ids, 0, sizeof ids); /* the corpus has copies */
-    assert_int_equal(trf_corpus_size(c), 3);
+    assert_int_equal(trf_corpus_facts(c)->pairs, 3);
     OK(trf_corpus_next(c, &b, &err));
     assert_int_equal(b.source.count, 3);
     assert_true(b.source.lengths[0] == 0 && b.source.lengths[1] == 5 && b.source.lengths[2] == 0);
@@ -204,7 +203,7 @@ static void adding(void **state)
     assert_true(b.source.ids[0] == 4 && b.source.ids[4] == 8 && b.target.ids[0] == 5 &&
                 b.target.ids[4] == 9);
     FAILS(trf_corpus_add(c, ids, 1, ids, 1, &err), TRF_E_STATE, "corpus", -1);
-    assert_int_equal(trf_corpus_size(c), 3);
+    assert_int_equal(trf_corpus_facts(c)->pairs, 3);
     trf_corpus_destroy(c);
 
     OK(trf_corpus_create(&c, NULL, &err)); /* nothing but empty pairs */
@@ -212,7 +211,7 @@ static void adding(void **state)
     OK(trf_corpus_next(c, &b, &err));
     assert_true(b.source.count == 1 && b.source.lengths[0] == 0 && b.target.lengths[0] == 0);
     assert_true(b.source.ids && b.target.ids);
-    assert_int_equal(trf_corpus_epoch(c), 1);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 1);
     trf_corpus_destroy(c);
 }
 
@@ -434,9 +433,9 @@ static void epochs_end(void **state)
     o.epochs = 2;
     o.batch_tokens = 500;
     c = filled(&o);
-    assert_int_equal(trf_corpus_epoch(c), 0);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 0);
     for (i = 0; i < 2; i++) (void)play(c);
-    assert_int_equal(trf_corpus_epoch(c), 2);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 2);
     memset(&none, 0, sizeof none);
     for (i = 0; i < 3; i++) { /* a batch that there is not has no pairs, and no pointers */
         memset(&b, 0x33, sizeof b);
@@ -446,7 +445,7 @@ static void epochs_end(void **state)
     memset(&b, 0x33, sizeof b);
     assert_int_equal(trf_corpus_next(NULL, &b, NULL), TRF_E_INVALID_ARG);
     assert_memory_equal(&b, &none, sizeof b);
-    assert_int_equal(trf_corpus_epoch(c), 2);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 2);
     DONE(trf__corpus_seek(c, 1, 0, &err));                /* and back again */
     (void)play(c);
     FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
@@ -487,7 +486,7 @@ static void resuming(void **state)
         trf_corpus *c = filled(&o), *jumping = filled(&o);
         uint64_t fingerprint = trf__corpus_fingerprint(c);
         int32_t n_steps = 0, i, k;
-        while (trf_corpus_epoch(c) < 3) {
+        while (trf_corpus_facts(c)->epoch < 3) {
             trf_batch b;
             step *s = &steps[n_steps++];
             assert_true(n_steps <= MOST_BATCHES);
@@ -508,7 +507,7 @@ static void resuming(void **state)
             for (k = 1; k < 3 && i + k < n_steps; k++) check_step(jumping, &steps[i + k]);
             if (fresh) {
                 DONE(trf__corpus_seek(fresh, steps[i].epoch, steps[i].batch, &err));
-                assert_int_equal(trf_corpus_epoch(fresh), steps[i].epoch);
+                assert_int_equal(trf_corpus_facts(fresh)->epoch, steps[i].epoch);
                 for (k = 0; k < 40 && i + k < n_steps; k++) check_step(fresh, &steps[i + k]);
                 assert_true(trf__corpus_fingerprint(fresh) == fingerprint);
                 trf_corpus_destroy(fresh);
@@ -625,12 +624,12 @@ static void pools(void **state)
             batches[number] = all.n_batches;
             for (b = 0; b < all.n_batches; b++) {
                 check_planned(c, &all, b);
-                if (b % 50 == 7 && trf_corpus_epoch(c) == number) {
+                if (b % 50 == 7 && trf_corpus_facts(c)->epoch == number) {
                     OK(trf_corpus_batches(c, &got, &err));      /* this moves nothing */
                     assert_int_equal(got, all.n_batches);
                 }
             }
-            assert_int_equal(trf_corpus_epoch(c), number + 1);
+            assert_int_equal(trf_corpus_facts(c)->epoch, number + 1);
         }
         differ += batches[0] != batches[1];
         for (b = batches[1] - 1; b >= 0; b -= b < 5 ? 1 : 37) {     /* to any batch, backwards */
@@ -685,7 +684,7 @@ static void seeking_nowhere(void **state)
     assert_memory_equal(pairs, e.pairs + e.first[2], (size_t)n * sizeof *pairs);
     DONE(trf__corpus_seek(c, 0, e.n_batches - 1, &err));
     OK(trf_corpus_next(c, &b, &err));
-    assert_int_equal(trf_corpus_epoch(c), 1);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 1);
     DONE(trf__corpus_seek(c, 0, e.n_batches,
                           &err)); /* behind the last batch the next epoch begins */
     position_of(c, &epoch_now, &batch_now);
@@ -694,7 +693,7 @@ static void seeking_nowhere(void **state)
     position_of(c, &epoch_now, &batch_now);
     assert_true(epoch_now == 2 && batch_now == 0);
     DONE(trf__corpus_seek(c, 2, 0, &err));                /* the end is a place */
-    assert_int_equal(trf_corpus_epoch(c), 2);
+    assert_int_equal(trf_corpus_facts(c)->epoch, 2);
     FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
     trf_corpus_destroy(c);
 
@@ -780,7 +779,7 @@ static void no_allocation_in_steady_state(void **state)
         c = filled(&o);
         OK(trf_corpus_next(c, &b, &err));
         calls = h.calls;
-        while (trf_corpus_epoch(c) < 3) OK(trf_corpus_next(c, &b, &err));
+        while (trf_corpus_facts(c)->epoch < 3) OK(trf_corpus_next(c, &b, &err));
         DONE(trf__corpus_seek(c, 1, 1, &err));
         assert_int_equal(h.calls, calls);
         trf_corpus_destroy(c);
@@ -809,11 +808,11 @@ static int run_short_of_memory(int64_t fail_at, int seek)
     }
     for (p = 0; p < PAIRS; p++) {
         uint64_t print = trf__corpus_fingerprint(c);
-        before = (int32_t)trf_corpus_size(c);
+        before = (int32_t)trf_corpus_facts(c)->pairs;
         if (add_pair(c, p)) {
             failures++;
             assert_int_equal(err.status, TRF_E_NOMEM);
-            assert_int_equal(trf_corpus_size(c), before);
+            assert_int_equal(trf_corpus_facts(c)->pairs, before);
             assert_true(trf__corpus_fingerprint(c) == print);
             OK(add_pair(c, p));
         }
@@ -882,7 +881,7 @@ static void texts(void **state)
     OK(trf_corpus_add(wanted, NULL, 0, ids[0], 2, &err));
     OK(trf_corpus_add_text(c, v, "c b", NULL, "\xFF", &err));
     OK(trf_corpus_add_text(c, NULL, NULL, v, "c b", &err));
-    assert_int_equal(trf_corpus_size(c), 6);
+    assert_int_equal(trf_corpus_facts(c)->pairs, 6);
     assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
     OK(trf_corpus_add_text(c, v, "a", pieces, "\xFF", &err));       /* pieces take it for U+FFFD */
     trf_corpus_destroy(c);
@@ -919,7 +918,7 @@ static void texts_refused(void **state)
     assert_non_null(strstr(err.message, "got 21"));
     dirty();
     assert_int_equal(trf_corpus_add_text(c, learning, "a", v, "a", &err), TRF_E_STATE);
-    assert_int_equal(trf_corpus_size(c), 1);
+    assert_int_equal(trf_corpus_facts(c)->pairs, 1);
     assert_true(trf__corpus_fingerprint(c) == before);
     trf_corpus_destroy(c);
     for (k = 1; k < 20; k++) {          /* every allocation failing once */
@@ -929,7 +928,7 @@ static void texts_refused(void **state)
             TRF_OK)
             break;
         assert_int_equal(err.status, TRF_E_NOMEM);
-        assert_int_equal(trf_corpus_size(c), 0);
+        assert_int_equal(trf_corpus_facts(c)->pairs, 0);
         memory.fail_at = 0;
         OK(trf_corpus_add_text(c, v, "a b c", v, "a a a a a a a a a a a a a a a a a a a", &err));
         trf_corpus_destroy(c);
@@ -967,7 +966,7 @@ static void chunks(void **state)
             for (k = 0; k < n; k += length)
                 OK(trf_corpus_add(by_hand, NULL, 0, ids + k, length < n - k ? length : n - k,
                                   &err));
-            assert_int_equal(trf_corpus_size(c), 1 + (n + length - 1) / length);
+            assert_int_equal(trf_corpus_facts(c)->pairs, 1 + (n + length - 1) / length);
             assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(by_hand));
             OK(trf_corpus_next(c, &batch, &err));
             OK(trf_corpus_next(by_hand, &other, &err));
@@ -996,9 +995,10 @@ static void chunks(void **state)
         FAILS(trf_corpus_add_chunks(c, ids, N, 21, &err), TRF_E_LIMIT, "n_target", 20);
         ids[93] = -2;
         FAILS(trf_corpus_add_chunks(c, ids, N, 7, &err), TRF_E_INVALID_ARG, "target", 93);
+        assert_true(trf_corpus_facts(c)->pairs == 1 && trf_corpus_facts(c)->target_ids == 2);
         assert_int_equal(trf_corpus_add_chunks(c, ids, N, 7, NULL), TRF_E_INVALID_ARG);
         ids[93] = 97;
-        assert_int_equal(trf_corpus_size(c), 1);
+        assert_int_equal(trf_corpus_facts(c)->pairs, 1);
         assert_true(trf__corpus_fingerprint(c) == before);
         trf_corpus_destroy(c);
         OK(trf_corpus_create(&c, &o, &err));
@@ -1007,11 +1007,11 @@ static void chunks(void **state)
         if (trf_corpus_add_chunks(c, ids, N, 3, &err) != TRF_OK) {
             failed = 1;
             assert_int_equal(err.status, TRF_E_NOMEM);
-            assert_true(trf__corpus_fingerprint(c) == before && trf_corpus_size(c) == 1);
+            assert_true(trf__corpus_fingerprint(c) == before && trf_corpus_facts(c)->pairs == 1);
             OK(trf_corpus_add_chunks(c, ids, N, 3, &err));
         }
         memory.fail_at = 0;
-        assert_int_equal(trf_corpus_size(c), 35);
+        assert_int_equal(trf_corpus_facts(c)->pairs, 35);
         trf_corpus_destroy(c);
         assert_int_equal(memory.live, 0);
         if (!failed) break;
@@ -1031,14 +1031,14 @@ static void rewinding(void **state)
     (void)state;
     o.batch_tokens = 200;
     o.epochs = 3;
-    trf_corpus_rewind(NULL);
+    kit_rewind(NULL);
     for (i = 0; i < sizeof stops / sizeof *stops; i++) {
         trf_corpus *c = filled(&o), *fresh = filled(&o);
         trf_status status = TRF_OK;
         for (k = 0; k < stops[i] && status == TRF_OK; k++)
             status = trf_corpus_next(c, &batch, &err);
-        trf_corpus_rewind(c);
-        assert_int_equal(trf_corpus_epoch(c), 0);
+        kit_rewind(c);
+        assert_int_equal(trf_corpus_facts(c)->epoch, 0);
         for (k = 0; ; k++) {
             status = trf_corpus_next(fresh, &first, &err);
             assert_int_equal(trf_corpus_next(c, &batch, &err), status);

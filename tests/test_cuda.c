@@ -138,7 +138,7 @@ static side side_within(const kind *k, trf_device_kind device, trf_precision pre
     side s = { NULL, NULL };
     o.source_tokens = o.target_tokens = tokens;
     c.device.precision = precision;
-    OK(trf_model_create(&s.model, &c, &err));
+    OK(trf_model_create(&s.model, &c, NULL, &err));
     OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
     return s;
 }
@@ -194,8 +194,8 @@ static void train_both(const kind *k, int steps, double tolerance)
         trf_batch batch =
             batch_of(k, &data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, (uint64_t)step);
         trf_step_report a, b;
-        OK(trf_train_step(cpu.trainer, &batch, &a, &err));
-        OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+        OK(trf_trainer_step(cpu.trainer, &batch, &a, &err));
+        OK(trf_trainer_step(gpu.trainer, &batch, &b, &err));
         near_or_fail(k->name, step, a.loss, b.loss, tolerance);
         near_or_fail(k->name, step, a.nll, b.nll, tolerance);
         near_or_fail(k->name, step, a.gradient_norm, b.gradient_norm, 10 * tolerance);
@@ -244,8 +244,8 @@ static void test_long_fillers(void **state)
         for (i = 0; i < PAIRS; i++) lengths[i] = SHORT;
         for (step = 1; step <= 3; step++) {
             trf_step_report a, b;
-            OK(trf_train_step(cpu.trainer, &batch, &a, &err));
-            OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+            OK(trf_trainer_step(cpu.trainer, &batch, &a, &err));
+            OK(trf_trainer_step(gpu.trainer, &batch, &b, &err));
             near_or_fail("loss", step, a.loss, b.loss, 1e-5);
             near_or_fail("norm", step, a.gradient_norm, b.gradient_norm, 1e-4);
         }
@@ -267,9 +267,9 @@ static void test_filling_follows_the_batch(void **state)
     for (k = 0; k < 3; k++) {
         side s = side_within(&kinds[0], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32, tokens[k]);
         trf_batch batch = kit_fill(&data, 30, 1, 20, kinds[0].vocab, 5);
-        if (k == 1) OK(trf_evaluate(s.trainer, &batch, NULL, &err));
+        if (k == 1) OK(trf_trainer_evaluate(s.trainer, &batch, NULL, NULL, &err));
         batch = kit_fill(&data, 9, 1, 8, kinds[0].vocab, 1);
-        for (step = 0; step < 4; step++) OK(trf_train_step(s.trainer, &batch, NULL, &err));
+        for (step = 0; step < 4; step++) OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         hash[k] = hash_weights(HASH_START, s.model);
         rows[k] = s.trainer->pass.decoder.rows;
         side_end(&s);
@@ -286,8 +286,8 @@ static KIT_UNUSED void test_lost_downloads(void **state)
     trf_model *model = NULL, *other = NULL;
     int what;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
-    OK(trf_model_create(&other, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
+    OK(trf_model_create(&other, &c, NULL, &err));
     for (what = 0; what < 3; what++) {
         int64_t at, failures = 0;
         for (at = 1; at <= 8; at++) {
@@ -336,8 +336,8 @@ static void test_training_in_16_bits(void **state)
         double first = 0, sum_wide = 0, sum_narrow = 0;
         for (step = 1; step <= 12; step++) {
             trf_batch batch = batch_of(k, &data, 4, 1, 9, (uint64_t)(step % 3));
-            OK(trf_train_step(wide.trainer, &batch, &a, &err));
-            OK(trf_train_step(narrow.trainer, &batch, &b, &err));
+            OK(trf_trainer_step(wide.trainer, &batch, &a, &err));
+            OK(trf_trainer_step(narrow.trainer, &batch, &b, &err));
             assert_int_equal(b.skipped, 0);
             if (step <= 8) near_or_fail(k->name, step, a.loss, b.loss, 1e-2);
             if (step == 1) first = b.loss;
@@ -369,7 +369,7 @@ static void test_precision(void **state)
     int at;
     (void)state;
     c.device.precision = (trf_precision)7;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     for (i = 0; i < batch.target.count; i++) rows += batch.target.lengths[i] + 1;
     n = rows * c.target_vocab;
     search.threads = 1;
@@ -379,7 +379,7 @@ static void test_precision(void **state)
         c.device.precision = at ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
         logits[at] = random_numbers(n, 1);
         out = trf_tensor_of(logits[at], 2, rows, c.target_vocab, 1);
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         assert_int_equal(trf_model_pack(model, TRF_WEIGHTS_FULL, &err), TRF_E_UNSUPPORTED);      /* and changes nothing */
         search.weights = TRF_WEIGHTS_INT8;
         assert_int_equal(trf_translator_create(&translator, model, &search, &err),
@@ -425,7 +425,7 @@ static void test_answers_equal_the_cpu(void **state)
                 search.threads = 1;
                 search.max_length_a = 0;
                 search.max_length_b = 12;
-                OK(trf_model_create(&models[device], &c, &err));
+                OK(trf_model_create(&models[device], &c, NULL, &err));
                 OK(trf_translator_create(&on[device], models[device], &search, &err));
                 OK(trf_translate(on[device], &batch.source, NULL, &err));
             }
@@ -588,10 +588,10 @@ static KIT_UNUSED void test_counts(void **state)
     gpu_numbers before;
     int step;
     (void)state;
-    OK(trf_train_step(s.trainer, &batch, &report, &err));
+    OK(trf_trainer_step(s.trainer, &batch, &report, &err));
     before = gpu_on_cpu;
     for (step = 0; step < 6; step++)
-        OK(trf_train_step(s.trainer, &batch, NULL, &err)); /* more than stages */
+        OK(trf_trainer_step(s.trainer, &batch, NULL, &err)); /* more than stages */
     assert_int_equal(gpu_on_cpu.uploads - before.uploads, 6);
     assert_int_equal(gpu_on_cpu.downloads - before.downloads, 0);
     assert_int_equal(gpu_on_cpu.syncs - before.syncs, 0);
@@ -602,7 +602,7 @@ static KIT_UNUSED void test_counts(void **state)
     assert_int_equal(gpu_on_cpu.graphs - before.graphs,
                      6); /* the second step records, and plays what it has */
     before = gpu_on_cpu;
-    OK(trf_train_step(s.trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
     assert_int_equal(gpu_on_cpu.graphs - before.graphs, 1);
     assert_in_range(gpu_on_cpu.launches - before.launches, 2, 4);       /* the optimizer's alone */
     side_end(&s);
@@ -628,7 +628,7 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     search.max_length_a = 0;
     search.max_length_b = 20;
     search.min_length = 18;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     memset(&first, 0, sizeof first);
     for (call = 0; call < 3; call++) {
@@ -661,7 +661,7 @@ static void test_smaller_rounds(void **state)
     size_t b;
     int k;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     for (b = 0; b < sizeof beams / sizeof *beams; b++) {
         trf_batch many = kit_fill(&data, 4, 1, 9, kinds[0].vocab, 3), one = kit_slice(&many, 0, 1);
         trf_search search = trf_search_defaults();
@@ -705,7 +705,7 @@ static void test_replay(void **state)
             c.source_vocab = c.target_vocab = 12;
             o.hooks.cancel = stop;
             stop_at = 0;
-            OK(trf_model_create(&s.model, &c, &err));
+            OK(trf_model_create(&s.model, &c, NULL, &err));
             OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
             gpu_on_cpu.no_graphs = !recorded;
             for (step = 0; step < 28;
@@ -714,13 +714,13 @@ static void test_replay(void **state)
                 trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)(step < 4 ? 0 : step));
                 if (step == 1) {        /* in the middle of the list that is recorded now */
                     stop_at = 3;
-                    assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err),
+                    assert_int_equal(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err),
                                      TRF_E_CANCELLED);
                     stop_at = 0;
                 }
-                OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
-                if (step % 3 == 0) OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
-                OK(trf_optimizer_step(s.trainer, NULL, &err));
+                OK(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err));
+                if (step % 3 == 0) OK(trf_trainer_forward_backward(s.trainer, &batch, NULL, &err));
+                OK(trf_trainer_update(s.trainer, NULL, &err));
             }
             hash[recorded] = hash_weights(i == 1 ? HASH_START : hash[recorded], s.model);
             assert_true(!COUNTED || recorded == (gpu_on_cpu.graphs > played));
@@ -746,7 +746,7 @@ static void test_replay_of_other_options(void **state)
             if (step == 3) o.label_smoothing = 0.4;
             if (step == 6) trf_train_set_dropout(&o, 0.5);
             if (step % 3 == 0) OK(trf_trainer_set_options(s.trainer, &o, &err));
-            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+            OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         }
         hash[recorded] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -766,7 +766,7 @@ static void late_reports(trf_precision precision)
         for (step = 1; step <= 7; step++) {
             trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[2].vocab, (uint64_t)step);
             trf_step_report report;
-            OK(trf_train_step(s.trainer, &batch, late ? NULL : &report, &err));
+            OK(trf_trainer_step(s.trainer, &batch, late ? NULL : &report, &err));
         }
         hash[late] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -804,7 +804,7 @@ static void resume(trf_precision precision)
                 s.trainer = NULL;
                 OK(trf_checkpoint_load(&s.model, &s.trainer, NULL, path, NULL, &load, &err));
             }
-            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+            OK(trf_trainer_step(s.trainer, &batch, NULL, &err));
         }
         hash[cut] = hash_weights(HASH_START, s.model);
         side_end(&s);
@@ -845,10 +845,10 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     search.beam = 2;
     search.max_length_a = 0;
     search.max_length_b = 2;
-    status = trf_model_create(&model, &c, &err);
+    status = trf_model_create(&model, &c, NULL, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &o, &err);
     for (step = 1; !status && step <= 3; step++)        /* plainly, recorded, played */
-        status = trf_train_step(trainer, &batch, step == 3 ? &report : NULL, &err);
+        status = trf_trainer_step(trainer, &batch, step == 3 ? &report : NULL, &err);
     if (!status) status = trf_translator_create(&translator, model, &search, &err);
     if (!status) status = trf_translate(translator, &batch.source, NULL, &err);
     if (!status) *hash = hash_answers(HASH_START, translator, batch.source.count);
@@ -904,17 +904,17 @@ static KIT_UNUSED void test_no_device(void **state)
     trf_model *model = NULL;
     (void)state;
     gpu_on_cpu.devices = 0;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_BACKEND);
     assert_non_null(strstr(err.message, "no CUDA-capable device"));
     gpu_on_cpu.devices = 1;
     c.device.index = 1;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_BACKEND);
     assert_string_equal(err.what, "device.index");
     c.device.index = -1;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     c.device.index = 0;
     c.device.kind = TRF_DEVICE_CPU;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     trf_model_destroy(model);
 }
 

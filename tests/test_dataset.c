@@ -150,7 +150,7 @@ static void bad_lines(void **state)
         assert_int_equal(s.bad[i].side, wanted[i].side);
         assert_non_null(strstr(s.why[i], wanted[i].why));
     }
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 2);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
     assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "7 left out"));
     trf_dataset_destroy(data);
     /* without the call reading fails, and finishing leaves out */
@@ -169,7 +169,7 @@ static void bad_lines(void **state)
     OK(trf_dataset_add(data, "", "", &err));
     OK(trf_dataset_add(data, "a", "", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 2);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
     trf_dataset_destroy(data);
 }
 
@@ -238,7 +238,7 @@ static void own_vocabularies(void **state)
     assert_string_equal(trf_dataset_held_out_text(data, 9, 1), "ba");
     assert_null(trf_dataset_held_out_text(data, 10, 0));
     assert_null(trf_dataset_held_out_text(data, -1, 0));
-    assert_null(trf_dataset_held_out_text(data, 0, 2));
+    assert_null(trf_dataset_held_out_text(data, 0, (trf_side)2));
     assert_int_equal(trf_dataset_facts(data)->lines.n, 0);             /* they are gone */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->tying, TRF_TIED_ALL);
@@ -267,7 +267,7 @@ static void held_out_files(void **state)
     assert_string_equal(lines.source[2], "c");
     assert_string_equal(lines.source[3], "x");
     assert_true(lines.used[0] && !lines.used[1] && lines.used[2]);
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 2);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
     assert_int_equal(trf_dataset_held_out(data)->target.count, 2);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));
@@ -500,7 +500,7 @@ static void given_labels(void **state)
         assert_memory_equal(batch.target.ids, numbers, sizeof numbers);
         FAILS(trf_corpus_set_options(trf_dataset_corpus(data), &plain, &err), TRF_E_STATE, "corpus",
               -1);
-        trf_corpus_rewind(trf_dataset_corpus(data));
+        kit_rewind(trf_dataset_corpus(data));
         plain.max_length = 2;
         FAILS(trf_corpus_set_options(trf_dataset_corpus(data), &plain, &err), TRF_E_LIMIT,
               "max_length", 2);
@@ -532,7 +532,7 @@ static void given_labels(void **state)
     OK(trf_dataset_add(data, "abcdef", "A", &err));
     OK(trf_dataset_add(data, " ", "", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
     assert_string_equal(s.why[0], "2 words, but 1 label");
     assert_string_equal(s.why[1],
                         "1 label that the training data do not have, or of more than 1000 bytes");

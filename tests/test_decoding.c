@@ -67,7 +67,7 @@ static void rounds_that_fit(void **state)
     for (i = 0; i < MILLION; i++) lengths[i] = 1;
     x.ids = ids; x.lengths = lengths; x.count = MILLION;
     config.max_length = 4096;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     search.max_length_a = 0;
     for (k = 0; k < 6; k++) {
         trf__round round;
@@ -379,7 +379,7 @@ static void cache_is_recomputation(void **state)
         search.max_length_a = 0;
         search.max_length_b = 9;
         config.segments = number / 18 % 2 * 2;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         t = translator_of(model, &search);
         if (config.segments) {          /* a source of two segments: EOS ends the first one */
             memcpy(joined, x->ids, (size_t)(x->lengths[0] + x->lengths[1]) * sizeof *joined);
@@ -470,7 +470,7 @@ static void wide_beam_is_exhaustive(void **state)
     config.n_heads = 2;
     config.d_ff = 32;
     config.encoder_layers = config.decoder_layers = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (step = 0; step < 60; step++) {
         for (n = 0, i = 0; i < 32; i++) {
@@ -483,7 +483,7 @@ static void wide_beam_is_exhaustive(void **state)
         batch.target = sequences_of(targets, longer, 32);
         batch.ordinal = 0;
         memset(&batch.place, 0, sizeof batch.place);
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
     look = translator_of(model, NULL);

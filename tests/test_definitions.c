@@ -378,7 +378,7 @@ static trf_model *new_model(const trf_config *config)
 {
     trf_model *model = NULL;
     trf_error err;
-    if (trf_model_create(&model, config, &err)) fail_msg("%s", err.message);
+    if (trf_model_create(&model, config, NULL, &err)) fail_msg("%s", err.message);
     return model;
 }
 
@@ -467,13 +467,13 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
     t.epsilon_rule = rule; t.schedule = TRF_CONSTANT; t.learning_rate = 1.0; t.warmup = 1;
     t.clip_norm = TRF_NO_CLIPPING;
     trainer = new_trainer(model, &t);
-    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor g = trf_trainer_gradient(trainer, i);
         for (k = 0; k < trf_tensor_count(&g); k++)
             g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
     }
-    assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_update(trainer, &report, NULL), TRF_OK);
     assert_near(report.learning_rate, 1.0, 1e-12);
     bias = trf_model_parameter(
         model, trf_model_parameter_index(model, "encoder.layers.0.linear1.bias")); /* was 0 */
@@ -1006,11 +1006,11 @@ static void test_training_is_not_padded(void **state)
     for (i = 0; i < 4; i++) {
         trf_batch one =
             pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
-        assert_int_equal(trf_forward_backward(alone, &one, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(alone, &one, &report, NULL), TRF_OK);
         loss += report.loss * (double)report.target_tokens;
         at += lengths_of_four[i];
     }
-    assert_int_equal(trf_forward_backward(together, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(together, &batch, &report, NULL), TRF_OK);
     assert_near(loss / 18, report.loss, 1e-5);
     for (k = 0; k < trf_model_parameter_count(model); k++) {
         trf_tensor a = trf_trainer_gradient(together, k), b = trf_trainer_gradient(alone, k);
@@ -1042,7 +1042,7 @@ static void test_targets_end_with_eos(void **state)
     t.label_smoothing = 0;
     model = new_model(&c);
     trainer = new_trainer(model, &t);
-    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, 14 + 4);
     assert_int_equal(report.source_tokens, 14 + 4);
     g = trf_trainer_gradient(trainer, trf_model_parameter_index(model, "generator.bias"));

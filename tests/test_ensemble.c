@@ -67,7 +67,7 @@ static trf_model *model_of(trf_kind kind, int k)
     trf_config c = config_of(kind, k);
     trf_model *model = NULL;
     trf_error err;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     if (kind != TRF_ENCODER_ONLY) sharpen(model);
     return model;
 }
@@ -497,7 +497,7 @@ static void test_sampling(void **state)
     {
         trf_config c = config_of(TRF_ENCODER_DECODER, 1);
         c.source_bos = 0;
-        OK(trf_model_create(&b.models[1], &c, &err));
+        OK(trf_model_create(&b.models[1], &c, NULL, &err));
         b.list[1] = b.models[1];
         OK(trf_translator_create(&b.alone[1], b.list[1], NULL, &err));
     }
@@ -669,7 +669,7 @@ static void test_labels(void **state)
             c.label_kind = kind;
             c.n_labels = which == 2 ? 0 : LABELS;
             if (which == 2) { c.sequence_labels = LABELS; c.mask = 4; }
-            OK(trf_model_create(&models[k], &c, &err));
+            OK(trf_model_create(&models[k], &c, NULL, &err));
             list[k] = models[k];
             OK(trf_translator_create(&t, models[k], NULL, &err));
             OK(trf_reader_classify(trf_translator_reader(t), &x, &out, &err));
@@ -732,7 +732,7 @@ static void test_refusals(void **state)
         if (i == 5) c.unk = 5;
         if (i == 6) c.decoder_start = TRF_START_BOS;
         if (i == 7) c.target_eos = 0;
-        OK(trf_model_create(&other, &c, &err));
+        OK(trf_model_create(&other, &c, NULL, &err));
         pair[1] = other;
         FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, pair, NULL, 2, NULL, &err));
         assert_null(t);

@@ -1139,7 +1139,7 @@ static void test_one_pass(void **state)
     config.n_heads = 3;
     config.d_ff = 40;
     config.encoder_layers = config.decoder_layers = 1;
-    assert_int_equal(trf_model_create(&model, &config, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &config, NULL, NULL), TRF_OK);
     assert_int_equal(trf_model_save(model, path, NULL, NULL), TRF_OK);
     trf_model_destroy(model);
     free(get_file(path, &bytes));

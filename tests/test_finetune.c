@@ -39,7 +39,7 @@ typedef struct lab { trf_model *model; trf_trainer *trainer; } lab;
 static lab lab_open(const trf_config *c, const trf_train_options *o)
 {
     lab l = {NULL, NULL};
-    OK(trf_model_create(&l.model, c, &err));
+    OK(trf_model_create(&l.model, c, NULL, &err));
     OK(trf_trainer_create(&l.trainer, l.model, o, &err));
     return l;
 }
@@ -52,7 +52,7 @@ static void lab_close(lab *l)
 static trf_step_report step(lab *l, const trf_batch *batch)
 {
     trf_step_report report;
-    OK(trf_train_step(l->trainer, batch, &report, &err));
+    OK(trf_trainer_step(l->trainer, batch, &report, &err));
     return report;
 }
 
@@ -75,14 +75,14 @@ static uint64_t hash_of_steps(const trf_config *c, const trf_train_options *o,
                                  ? *batch
                                  : kit_slice(batch, part * 3, part ? batch->target.count - 3 : 3);
             some.ordinal = 0;
-            OK(trf_forward_backward(l.trainer, &some, &report, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &some, &report, &err));
             hash = hash_bytes(hash, &report, sizeof report);
         }
         hash = hash_gradients(hash, l.trainer);
-        OK(trf_optimizer_step(l.trainer, &report, &err));
+        OK(trf_trainer_update(l.trainer, &report, &err));
         assert_int_equal(report.skipped, 0);
         hash = hash_bytes(hash, &report, sizeof report);
-        OK(trf_evaluate(l.trainer, batch, &report, &err));
+        OK(trf_trainer_evaluate(l.trainer, batch, NULL, &report, &err));
         hash = hash_bytes(hash, &report, sizeof report);
     }
     hash ^= hash_state(l.trainer);
@@ -164,7 +164,7 @@ static void recomputing_takes_less(void **state)
             c.encoder_layers = c.decoder_layers = deep ? 24 : 1;
             o.recompute = again;
             o.source_tokens = o.target_tokens = 2000;
-            OK(trf_model_create(&l.model, &c, &err));
+            OK(trf_model_create(&l.model, &c, NULL, &err));
             before = memory.live + kit_device_bytes();
             OK(trf_trainer_create(&l.trainer, l.model, &o, &err));
             step(&l, &batch);
@@ -323,7 +323,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     }
     assert_int_equal(count, n);
     hash_each(before, &l);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor g = trf_trainer_gradient(l.trainer, i);
         trf_real *numbers = kit_numbers(g);
@@ -333,7 +333,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
             sum += (double)numbers[k] * (double)numbers[k];
         free(numbers);
     }
-    OK(trf_optimizer_step(l.trainer, &report, &err));
+    OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(fabs(report.gradient_norm - sqrt(sum) / (double)report.target_tokens) <=
                 1e-5 * report.gradient_norm);
@@ -411,16 +411,16 @@ static void frozen_and_skipped(void **state)
     uint64_t hash;
     (void)state;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
-    OK(trf_optimizer_step(l.trainer, &report, &err));
+    OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(report.gradient_norm < 100);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
     kit_set(trf_trainer_gradient(l.trainer, other), 5, -HUGE_VAL);
     hash = hash_weights(HASH_START, l.model);
-    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    OK(trf_trainer_update(l.trainer, NULL, &err));
     OK(trf_trainer_freeze(l.trainer, "*embed*", 1, NULL, &err));
     OK(trf_trainer_report(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 1);
@@ -453,7 +453,7 @@ static void frozen_and_thawed(void **state)
     OK(trf_trainer_freeze(l.trainer, "*", 1, &n, &err));
     hash = hash_weights(HASH_START, l.model);
     assert_true(step(&l, &batch).gradient_norm == 0);
-    assert_int_equal(trf_trainer_step(l.trainer), 3);
+    assert_int_equal(kit_updates(l.trainer), 3);
     assert_true(hash_weights(HASH_START, l.model) == hash);
     OK(trf_trainer_freeze(l.trainer, "*", 0, &n, &err));
     assert_true(step(&l, &batch).gradient_norm > 0);
@@ -565,11 +565,11 @@ static void freezing_refused(void **state)
     FAILS(trf_trainer_freeze(l.trainer, "", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", 2, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", -1, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     n = 5;
     FAILS(trf_trainer_freeze(l.trainer, "*", 1, &n, &err), TRF_E_STATE, "gradients", 0);
     assert_int_equal(n, 0);
-    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    OK(trf_trainer_update(l.trainer, NULL, &err));
     step(&same, &batch);
     assert_true(hash_state(l.trainer) == hash_state(same.trainer));     /* nothing was frozen */
     lab_close(&l);
@@ -808,8 +808,8 @@ static void weights_of_another(void **state)
     larger.encoder_layers++;
     larger.decoder_layers--;
     larger.norm_place = TRF_PRE_NORM;
-    OK(trf_model_create(&small, &c, &err));
-    OK(trf_model_create(&large, &larger, &err));
+    OK(trf_model_create(&small, &c, NULL, &err));
+    OK(trf_model_create(&large, &larger, NULL, &err));
     OK(trf_model_copy(&fresh, large, &err));
     OK(trf_model_copy(&small_fresh, small, &err));
     OK(trf_model_copy_weights(large, small, &n, &err));
@@ -827,7 +827,7 @@ static void weights_of_another(void **state)
     trf_model_destroy(small);
     larger.positions =
         TRF_POSITIONS_INTERLEAVED; /* only the smaller one has what follows its words */
-    OK(trf_model_create(&large, &larger, &err));
+    OK(trf_model_create(&large, &larger, NULL, &err));
     OK(trf_model_copy(&small, small_fresh, &err));
     OK(trf_model_copy_weights(small, large, NULL, &err));
     expect_taken(small, large, small_fresh);
@@ -855,8 +855,8 @@ static void weights_of_a_larger_one(void **state)
     deeper = c;
     deeper.seed = 9;
     deeper.encoder_layers++;
-    OK(trf_model_create(&from, &c, &err));
-    OK(trf_model_create(&to, &deeper, &err));
+    OK(trf_model_create(&from, &c, NULL, &err));
+    OK(trf_model_create(&to, &deeper, NULL, &err));
     OK(trf_model_copy(&fresh, to, &err));
     OK(trf_model_copy_weights(to, from, &n, &err));
     assert_int_equal(n, trf_model_parameter_count(from));
@@ -876,13 +876,13 @@ static void weights_of_another_head(void **state)
     c.kind = TRF_ENCODER_ONLY;
     c.decoder_layers = c.target_vocab = 0;
     c.head = TRF_HEAD_MASKED;
-    OK(trf_model_create(&masked, &c, &err));
+    OK(trf_model_create(&masked, &c, NULL, &err));
     c.head = TRF_HEAD_MEAN;
     c.n_labels = 5;
-    OK(trf_model_create(&mean, &c, &err));
+    OK(trf_model_create(&mean, &c, NULL, &err));
     c.head = TRF_HEAD_TOKENS;
     c.n_labels = 3;
-    OK(trf_model_create(&tokens, &c, &err));
+    OK(trf_model_create(&tokens, &c, NULL, &err));
     at = trf_model_parameter_index(mean, "head.bias");
     kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, "head.bias")), 1, 9);
     OK(trf_model_copy_weights(mean, masked, &n, &err));
@@ -914,11 +914,11 @@ static void weights_of_a_second_head(void **state)
         c.head = TRF_HEAD_MASKED;
         c.head_layer = 1;
         c.sequence_labels = second ? 2 : 0;
-        OK(trf_model_create(&masked, &c, &err));
+        OK(trf_model_create(&masked, &c, NULL, &err));
         c.head = TRF_HEAD_FIRST;
         c.sequence_labels = 0;
         c.n_labels = 5;
-        OK(trf_model_create(&first, &c, &err));
+        OK(trf_model_create(&first, &c, NULL, &err));
         kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, layer)), 1, 9);
         OK(trf_model_copy_weights(first, masked, &n, &err));
         assert_int_equal(n, trf_model_parameter_count(first) - 2);
@@ -940,8 +940,8 @@ static void weights_refused(void **state)
     (void)state;
     other.seed = 2;
     other.d_ff += 8;
-    OK(trf_model_create(&a, &c, &err));
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&a, &c, NULL, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     hash = hash_weights(HASH_START, a);
     FAILS(trf_model_copy_weights(a, b, &n, &err), TRF_E_SHAPE, "encoder.layers.0.linear2.weight",
           -1);
@@ -955,7 +955,7 @@ static void weights_refused(void **state)
     other = c;
     other.kind = TRF_DECODER_ONLY;                  /* another kind: what has the same name */
     other.encoder_layers = 0;
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     OK(trf_model_copy_weights(b, a, &n, &err));
     assert_int_equal(n, trf_model_parameter_count(b));
     trf_model_destroy(b);
@@ -963,7 +963,7 @@ static void weights_refused(void **state)
     other.kind = TRF_ENCODER_ONLY;
     other.decoder_layers = 0;
     other.d_model = 8;
-    OK(trf_model_create(&b, &other, &err));
+    OK(trf_model_create(&b, &other, NULL, &err));
     FAILS(trf_model_copy_weights(b, a, &n, &err), TRF_E_SHAPE, "src_embed.weight", -1);
     trf_model_destroy(a); trf_model_destroy(b);
     assert_int_equal(memory.live, 0);

@@ -38,7 +38,7 @@ static trf_model *make_model_of(trf_kind kind, trf_positions positions, int32_t 
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;          /* logits that differ */
     if (gpt2_ids) { c.bos = c.eos; c.pad = c.unk = -1; }
     if (hooks) c.hooks = *hooks;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     return model;
 }
 
@@ -990,7 +990,7 @@ static void test_sessions(void **state)
             trf_sampler *third;
             trf_config c = model->config;
             c.seed = 99;
-            assert_int_equal(trf_model_create(&stranger, &c, NULL), TRF_OK);
+            assert_int_equal(trf_model_create(&stranger, &c, NULL, NULL), TRF_OK);
             third = make(stranger, NULL);
             assert_int_equal(trf_sampler_load(third, path, &err), TRF_E_STATE);
             assert_string_equal(err.what, "trf.weights");
@@ -1488,7 +1488,7 @@ static void test_bare_prompts(void **state)
     for (k = 0; k < 6; at += k ? lengths[k - 1] : 0, k++) {
         c.bare_prompts = k == 0;
         c.bos = k && lengths[k - 1] ? ids[at] : bos;
-        assert_int_equal(trf_model_create(&model[k], &c, &err), TRF_OK);
+        assert_int_equal(trf_model_create(&model[k], &c, NULL, &err), TRF_OK);
     }
     for (w = 0; w < 3; w++) {
         trf_sampling s = quick();
@@ -1585,7 +1585,7 @@ static void test_bare_prompts(void **state)
     for (k = 0; k < 6; k++) trf_model_destroy(model[k]);
     c = kit_of_kind(kit_small(2, 32, VOCAB, 40), TRF_ENCODER_DECODER);
     c.bare_prompts = 1;
-    assert_int_equal(trf_model_create(&model[0], &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model[0], &c, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.message,
                         "bare_prompts must be 0 in an encoder-decoder model, got 1");
 }
@@ -1702,7 +1702,7 @@ static void too_many(void)
     c.positions = TRF_POSITIONS_NONE;
     c.max_length = COUNT;
     s.max_tokens = COUNT - 1;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
     g = make(model, &s);
     batch.target.lengths = lengths;
     batch.target.count = COUNT;
@@ -1738,7 +1738,7 @@ static void test_long_beginnings(void **state)
     batch.source.count = 0;
     for (i = 0; i < 5; i++) if (most < batch.target.lengths[i]) most = batch.target.lengths[i];
     assert_true(most > 2 * 16);
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
     search.beam = 1;
     search.max_length_a = 0;
     search.max_length_b = 6;

@@ -144,7 +144,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
     if (trf_model_config(model)->sequence_labels)
         assert_int_equal(trf_file_read(expected, trf_file_find(expected, "sequence"), 0, first,
                                        GOLDEN_STEPS + 1, NULL), TRF_OK);
-    o->status = trf_forward_backward(trainer, batch, &report, &o->error);
+    o->status = trf_trainer_forward_backward(trainer, batch, &report, &o->error);
     if (o->status == TRF_OK) {
         compare_first(o, model, &report, first[0]);
         compare_number(o, "loss", report.loss, (double)want[0]);
@@ -157,7 +157,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
                     1.0 / (double)report.target_tokens, 0, 0);
         }
         trf_trainer_discard_gradients(trainer);
-        o->status = trf_evaluate(trainer, batch, &report, &o->error);
+        o->status = trf_trainer_evaluate(trainer, batch, NULL, &report, &o->error);
         compare_number(o, "evaluated loss", report.loss, (double)want[0]);
         compare_number(o, "evaluated nll", report.nll, (double)want[1]);
         compare_first(o, model, &report, first[0]);
@@ -165,7 +165,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
                                        GOLDEN_STEPS * 4, NULL),
                          TRF_OK);
         for (i = 0; i < GOLDEN_STEPS && o->status == TRF_OK; i++) {
-            o->status = trf_train_step(trainer, batch, &report, &o->error);
+            o->status = trf_trainer_step(trainer, batch, &report, &o->error);
             if (o->status) break;
             assert_int_equal(report.step, i + 1);
             assert_int_equal(report.skipped, 0);

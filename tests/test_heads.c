@@ -63,7 +63,7 @@ static trf_train_options training_of(void)
 static trf_model *model_of(const trf_config *c)
 {
     trf_model *model = NULL;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     return model;
 }
 
@@ -223,7 +223,8 @@ static double log_sum(const double *z, int64_t n)
 
 static void near(const char *what, const trf_head head, double got, double want, double tolerance)
 {
-    if (!(fabs(got - want) <= tolerance)) fail_msg("%s of head %d: got %.12g, expected %.12g", what, (int)head, got, want);
+    if (!(fabs(got - want) <= tolerance)) fail_msg("%s of head %d: got %.12g, expected %.12g", what, (int)head, got,
+                                                   want);
 }
 
 #define EVERY_HEAD for (head = two_heads ? TRF_HEAD_MASKED : TRF_HEAD_MEAN; \
@@ -277,7 +278,8 @@ static void test_logits(void **state)
                 int64_t m = trf__pools(&c) ? 1 : d.lengths[i], k;
                 for (k = 0; k < m; k++, at++, row++)
                     for (v = 0; v < vocab; v++)
-                        near("probability", head, (double)got[at * vocab + v], plain_output(want + row * vocab, vocab, v),
+                        near("probability", head, (double)got[at * vocab + v],
+                             plain_output(want + row * vocab, vocab, v),
                              20 * FORMULA);
                 row += !trf__pools(&c) && eos;
             }
@@ -288,7 +290,7 @@ static void test_logits(void **state)
     }
 }
 
-/* trf_evaluate against its formula, for each smoothing rule. */
+/* trf_trainer_evaluate against its formula, for each smoothing rule. */
 static void test_loss(void **state)
 {
     static double z[MOST * VOCAB];
@@ -334,7 +336,7 @@ static void test_loss(void **state)
             }
             row += !trf__pools(&c);
         }
-        OK(trf_evaluate(trainer, &batch, &report, &err));
+        OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
         assert_int_equal(report.target_tokens, n);
         assert_int_equal(report.source_tokens, kit_source_rows(model, &batch.source));
         near("loss", head, report.loss - report.sequence_loss, loss / (double)n, 10 * FORMULA);
@@ -385,14 +387,14 @@ static void test_number_loss(void **state)
             loss += sum / c.n_labels;
             hits += right;
         }
-        OK(trf_evaluate(trainer, &batch, &report, &err));
+        OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
         assert_true(n > 10 && n < 19 && (kind == TRF_LABELS_NUMBERS || (holding > 0 && holding < n * c.n_labels)));
         assert_int_equal(report.target_tokens, n);
         assert_int_equal(report.source_tokens, kit_source_rows(model, &batch.source));
         near("loss", head, report.loss, loss / n, 10 * FORMULA * (1 + loss / n));
         near("nll", head, report.nll, loss / n, 10 * FORMULA * (1 + loss / n));
         near("accuracy", head, report.accuracy, hits / n, 1e-12);
-        OK(trf_evaluate_all(trainer, &batch, NULL, &all, &err));        /* in several batches */
+        OK(trf_trainer_evaluate(trainer, &batch, NULL, &all, &err));        /* in several batches */
         assert_int_equal(all.target_tokens, n);
         near("loss of all", head, all.loss, report.loss, 10 * CLOSE * (1 + loss / n));
         near("accuracy of all", head, all.accuracy, hits / n, 1e-12);
@@ -422,46 +424,46 @@ static void test_number_refusals(void **state)
     b.target.ids = labels; b.target.lengths = n_labels; b.target.count = 2;
     for (i = 0; i < LABELS; i++) labels[i] = labels[LABELS + i] = numbers ? trf_number_label((float)i) : i;
     n_labels[0] = n_labels[1] = LABELS;
-    OK(trf_evaluate(t, &b, &report, &err));
+    OK(trf_trainer_evaluate(t, &b, NULL, &report, &err));
     for (i = 0; i < 3 && numbers; i++) {
         labels[LABELS + 2] = trf_number_label(bad[i]);
-        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
     }
     labels[LABELS + 2] = -1;                    /* not alone */
-    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+    FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
     if (numbers) labels[LABELS + 2] = trf_number_label(-0.0f);
     else {
         labels[LABELS + 2] = LABELS;
-        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
         labels[LABELS + 2] = 1;                 /* twice */
-        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
         labels[LABELS + 2] = 0;
-        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
         labels[LABELS + 2] = 2;
     }
     n_labels[1] = LABELS + 1;
-    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
     n_labels[1] = -1;
-    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
     n_labels[1] = LABELS - 1;                   /* one number is missing; of labels any number may hold */
-    if (numbers) FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
-    else OK(trf_evaluate(t, &b, &report, &err));
+    if (numbers) FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    else OK(trf_trainer_evaluate(t, &b, NULL, &report, &err));
     n_labels[0] = n_labels[1] = 0;
     b.target.ids = NULL;
-    if (numbers) FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 0);
-    else OK(trf_evaluate(t, &b, &report, &err));        /* none holds */
+    if (numbers) FAILS(trf_trainer_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 0);
+    else OK(trf_trainer_evaluate(t, &b, NULL, &report, &err));        /* none holds */
     b.target.ids = labels;
     n_labels[0] = n_labels[1] = 1;
     labels[0] = labels[1] = -1;
-    OK(trf_evaluate(t, &b, &report, &err));
+    OK(trf_trainer_evaluate(t, &b, NULL, &report, &err));
     assert_true(report.target_tokens == 0 && report.loss == 0);
-    FAILS(trf_train_step(t, &b, NULL, &err), TRF_E_STATE, "tokens", 0);
-    assert_int_equal(trf_trainer_step(t), 0);
+    FAILS(trf_trainer_step(t, &b, NULL, &err), TRF_E_STATE, "tokens", 0);
+    assert_int_equal(kit_updates(t), 0);
     if (numbers) {                              /* a gradient that cannot be squared: the step is skipped */
         for (i = 0; i < LABELS; i++) labels[i] = trf_number_label(3e38f);
         n_labels[0] = LABELS;
         labels[LABELS] = -1;
-        OK(trf_train_step(t, &b, &report, &err));
+        OK(trf_trainer_step(t, &b, &report, &err));
         assert_int_equal(report.skipped, sizeof(trf_real) == 4);
     }
     o.label_smoothing = 0.1;
@@ -505,13 +507,14 @@ static void test_number_extremes(void **state)
         for (i = 0; i < LABELS; i++) values[i] = (trf_real)z;
         bias = trf_trainer_parameter(t, trf_model_parameter_index(model, "head.bias"));
         OK(trf_tensor_write(&bias, values, LABELS, &err));
-        OK(trf_forward_backward(t, &b, &report, &err));
+        OK(trf_trainer_forward_backward(t, &b, &report, &err));
         /* the first has no label, the second all: z >= 0 is right of one of them */
         near("loss", TRF_HEAD_MEAN, report.loss / loss, 1, 10 * FORMULA);
         near("accuracy", TRF_HEAD_MEAN, report.accuracy, 0.5, 1e-12);
         g = trf_trainer_gradient(t, trf_model_parameter_index(model, "head.bias"));
         OK(trf_tensor_read(&g, values, LABELS, &err));
-        for (i = 0; i < LABELS; i++) near("gradient", TRF_HEAD_MEAN, (double)values[i], (2 * s - 1) / LABELS, 10 * FORMULA);
+        for (i = 0; i < LABELS; i++) near("gradient", TRF_HEAD_MEAN, (double)values[i], (2 * s - 1) / LABELS,
+                                          10 * FORMULA);
         trf_trainer_discard_gradients(t);
         translator = translator_of(model);
         OK(trf_reader_classify(trf_translator_reader(translator), &b.source, &out, &err));
@@ -554,7 +557,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     for (i = 0; i < batch->source.count; i += half, half = batch->source.count - i) {
         trf_batch part = kit_slice(batch, i, half);
         part.ordinal = 0;               /* counted by the trainer */
-        OK(trf_forward_backward(t, &part, &report, &err));
+        OK(trf_trainer_forward_backward(t, &part, &report, &err));
         sum += report.loss * (double)report.target_tokens;
     }
     return sum;
@@ -625,7 +628,8 @@ static void test_gradients(void **state)
             free(old);
             assert_true(want > 1e-9);
             if (!(sqrt(difference / want) <= GRADIENT))
-                fail_msg("head %d, pre %d: gradient of %s is %.2e off", (int)head, pre, w.name, sqrt(difference / want));
+                fail_msg("head %d, pre %d: gradient of %s is %.2e off", (int)head, pre, w.name,
+                         sqrt(difference / want));
         }
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -664,17 +668,17 @@ static void test_parts(void **state)
         int32_t first;
         trf_train_set_dropout(&o, 0.2);
         t = trainer_of(model, &o);
-        OK(trf_forward_backward(t, &batch, &report, &err));
+        OK(trf_trainer_forward_backward(t, &batch, &report, &err));
         kit_get(model, whole, t->gradients, n);
         trf_trainer_discard_gradients(t);
         for (first = 0; first < 9; first += 3) {
             part = kit_slice(&batch, first, 3);
             part.ordinal = 0;           /* counted by the trainer */
-            OK(trf_forward_backward(t, &part, NULL, &err));
+            OK(trf_trainer_forward_backward(t, &part, NULL, &err));
         }
         kit_get(model, sum, t->gradients, n);
         near("difference of parts", head, norm_distance(sum, whole, n), 0, 10 * CLOSE);
-        OK(trf_optimizer_step(t, &report, &err));
+        OK(trf_trainer_update(t, &report, &err));
         assert_int_equal(report.skipped, 0);
         assert_true(report.target_tokens > 0);
         trf_trainer_destroy(t);
@@ -715,16 +719,16 @@ static void test_ranks(void **state)
         for (i = 0; i < 3; i++) models[i] = model_of(&c);
         o.epsilon = 1e-3;               /* a gradient that is only rounding moves nothing */
         alone = trainer_of(models[0], &o);
-        OK(trf_train_step(alone, &batch, &reports[0], &err));
+        OK(trf_trainer_step(alone, &batch, &reports[0], &err));
         o.n_ranks = 2; o.all_reduce = add_other; o.user = &p;
         p.a = trainer_of(models[1], &o);
         o.rank = 1;
         p.b = trainer_of(models[2], &o);
         part = kit_slice(&batch, 4, 4);
-        OK(trf_forward_backward(p.b, &part, NULL, &err));
+        OK(trf_trainer_forward_backward(p.b, &part, NULL, &err));
         part = kit_slice(&batch, 0, 4);
-        OK(trf_forward_backward(p.a, &part, NULL, &err));
-        OK(trf_optimizer_step(p.a, &reports[1], &err));
+        OK(trf_trainer_forward_backward(p.a, &part, NULL, &err));
+        OK(trf_trainer_update(p.a, &reports[1], &err));
         assert_int_equal(reports[0].target_tokens, reports[1].target_tokens);
         assert_int_equal(reports[0].source_tokens, reports[1].source_tokens);
         near("loss of ranks", head, reports[1].loss, reports[0].loss, 10 * CLOSE);
@@ -746,7 +750,7 @@ static KIT_UNUSED uint64_t train(trf_trainer *t, int first, int last)
     int step;
     for (step = first; step < last; step++) {
         trf_batch batch = fill(&d, trf_model_config(t->model), 2 + 5 * (step % 4), 1, 6 + step % 9, (uint64_t)step);
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
     }
     return hash_state(t);
 }
@@ -804,7 +808,7 @@ static void steps(trf_trainer *t, trf_corpus *corpus, int n)
         OK(trf_corpus_next(corpus, &batch, &err));
         rows = kit_source_rows(t->model, &batch.source);
         assert_true(rows <= 40);
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
     }
 }
 
@@ -863,16 +867,16 @@ static void test_cancel(void **state)
         int at, cancelled = 0;
         o.hooks.cancel = cancel;
         t = trainer_of(model, &o);
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
         before = hash_state(t);
         for (at = 1; at < 50; at++) {
             trf_status status;
             countdown = at;
-            status = trf_forward_backward(t, &batch, NULL, &err);
+            status = trf_trainer_forward_backward(t, &batch, NULL, &err);
             if (status == TRF_OK) break;
             assert_int_equal(status, TRF_E_CANCELLED);
             assert_true(hash_state(t) == before);
-            assert_int_equal(trf_optimizer_step(t, NULL, &err), TRF_E_STATE);
+            assert_int_equal(trf_trainer_update(t, NULL, &err), TRF_E_STATE);
             cancelled++;
         }
         countdown = 0;
@@ -937,12 +941,12 @@ static void test_second(void **state)
             hits += best;
             n++;
         }
-        OK(trf_evaluate(trainer, &batch, &report, &err));
+        OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
         assert_true(n > 3 && n < COUNT && o.label_smoothing > 0);
         assert_int_equal(report.sequence_targets, n);
         near("loss of sequences", TRF_HEAD_MASKED, report.sequence_loss, loss / n, 10 * FORMULA);
         near("accuracy of sequences", TRF_HEAD_MASKED, report.sequence_accuracy, hits / n, 1e-12);
-        OK(trf_evaluate_all(trainer, &batch, NULL, &all, &err));        /* in two batches */
+        OK(trf_trainer_evaluate(trainer, &batch, NULL, &all, &err));        /* in two batches */
         assert_true(kit_source_rows(model, &batch.source) > o.source_tokens);
         assert_int_equal(all.sequence_targets, n);
         assert_int_equal(all.target_tokens, report.target_tokens);
@@ -981,7 +985,7 @@ static void test_second_parts(void **state)
     for (i = 0; i < 2; i++) {
         models[i] = model_of(&c);
         t[i] = trainer_of(models[i], &o);
-        OK(trf_forward_backward(t[i], &batch, &reports[i], &err));
+        OK(trf_trainer_forward_backward(t[i], &batch, &reports[i], &err));
         o.parts = PARTS;
     }
     n = models[0]->layout.n_weights;
@@ -997,7 +1001,7 @@ static void test_second_parts(void **state)
     near("loss of parts", TRF_HEAD_MASKED, reports[1].loss, reports[0].loss, 10 * CLOSE);
     near("loss of parts", TRF_HEAD_MASKED, reports[1].sequence_loss, reports[0].sequence_loss, 10 * CLOSE);
     near("accuracy", TRF_HEAD_MASKED, reports[1].sequence_accuracy, reports[0].sequence_accuracy, 1e-12);
-    for (i = 0; i < 2; i++) OK(trf_optimizer_step(t[i], &reports[i], &err));
+    for (i = 0; i < 2; i++) OK(trf_trainer_update(t[i], &reports[i], &err));
     near("norm of parts", TRF_HEAD_MASKED, reports[1].gradient_norm, reports[0].gradient_norm, 10 * CLOSE);
     near("loss of the update", TRF_HEAD_MASKED, reports[1].sequence_loss, reports[0].sequence_loss, 10 * CLOSE);
     assert_int_equal(reports[1].sequence_targets, 6);
@@ -1024,28 +1028,28 @@ static void test_second_refusals(void **state)
     uint64_t before = hash_state(t);
     (void)state;
     d.labels[second_label] = LABELS;
-    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
+    FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
     assert_non_null(strstr(err.message, "sequence 1, position 0: a label must be -1 or 0 to 4, got 5"));
     d.labels[second_label] = -2;
-    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
+    FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
     d.labels[second_label] = 0;
     d.n_labels[2]--;
-    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
+    FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
     d.n_labels[2]++;
     FAILS(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err), TRF_E_SHAPE, "probabilities", -1);
     FAILS(trf_reader_classify(trf_translator_reader(asked), NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
     assert_true(hash_state(t) == before);
     for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = -1;       /* no label of a sequence */
-    OK(trf_train_step(t, &batch, &report, &err));
+    OK(trf_trainer_step(t, &batch, &report, &err));
     assert_true(report.sequence_targets == 0 && report.sequence_loss == 0 && report.target_tokens > 0);
     for (i = 0; i < MOST; i++) d.labels[i] = -1;                            /* labels of sequences alone */
     for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = 1;
-    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+    FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", kit_updates(t));
     d.labels[1] = 5;
     w = kit_open(trf_trainer_parameter(t, trf_model_parameter_index(model, "sequence.bias")));
     w.data[0] = (trf_real)NAN;                                              /* its loss is looked at too */
     kit_close(&w);
-    OK(trf_train_step(t, &batch, &report, &err));
+    OK(trf_trainer_step(t, &batch, &report, &err));
     assert_true(report.skipped && report.nll - report.nll == 0 && report.sequence_loss != report.sequence_loss);
     trf_translator_destroy(asked);
     trf_trainer_destroy(t);
@@ -1064,7 +1068,7 @@ static void test_second_refusals(void **state)
     model = model_of(&c);
     t = trainer_of(model, &o);
     batch = fill(&d, &c, 2, 0, 0, 1);                                       /* no row that could be labelled */
-    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 0);
+    FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 0);
     trf_trainer_destroy(t);
     trf_model_destroy(model);
 }
@@ -1105,10 +1109,11 @@ static KIT_UNUSED void test_learning(void **state)
                 if (head == TRF_HEAD_MEAN) d.labels[i] = 2 * large > d.lengths[i];
                 if (head == TRF_HEAD_FIRST) d.labels[i] = (d.ids[at - d.lengths[i]] - 4) % 4;
             }
-            if (step < most) OK(trf_train_step(t, &batch, NULL, &err));
-            else OK(trf_evaluate(t, &batch, &report, &err));
+            if (step < most) OK(trf_trainer_step(t, &batch, NULL, &err));
+            else OK(trf_trainer_evaluate(t, &batch, NULL, &report, &err));
         }
-        if (!(report.accuracy >= 0.9)) fail_msg("head %d: accuracy %g, loss %g", (int)head, report.accuracy, report.loss);
+        if (!(report.accuracy >= 0.9)) fail_msg("head %d: accuracy %g, loss %g", (int)head, report.accuracy,
+                                                report.loss);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
     }
@@ -1135,36 +1140,36 @@ static void test_labels(void **state)
         for (i = 0; i < 4; i++) {
             old = d.labels[at];
             d.labels[at] = wrong[i];
-            FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", at);
+            FAILS(trf_trainer_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", at);
             assert_true(strstr(err.message, "label") != NULL);
-            FAILS(trf_evaluate(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", at);
+            FAILS(trf_trainer_evaluate(t, &good, NULL, NULL, &err), TRF_E_INVALID_ARG, "target", at);
             d.labels[at] = old;
         }
         for (i = -3; i < 4; i++) {          /* too few, too many, less than none */
             if (i == 0) continue;
             d.n_labels[2] += i;
-            FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
+            FAILS(trf_trainer_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
             d.n_labels[2] -= i;
         }
         bad = good; bad.target.count = 4;
-        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        FAILS(trf_trainer_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
         bad = good; bad.target.lengths = NULL;
-        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        FAILS(trf_trainer_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
         bad = good; bad.target.ids = NULL;
-        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        FAILS(trf_trainer_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
         bad = good; bad.target.count = -1;
-        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        FAILS(trf_trainer_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
         old = d.ids[1];                     /* the mask is a token of masked models alone */
         d.ids[1] = c.pad;
-        if (head == TRF_HEAD_MASKED) OK(trf_evaluate(t, &good, NULL, &err));
-        else FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
+        if (head == TRF_HEAD_MASKED) OK(trf_trainer_evaluate(t, &good, NULL, NULL, &err));
+        else FAILS(trf_trainer_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
         d.ids[1] = c.eos;
-        FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
+        FAILS(trf_trainer_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
         d.ids[1] = old;
         for (i = 0; i < MOST; i++) d.labels[i] = -1;        /* nothing is asked for */
-        FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+        FAILS(trf_trainer_step(t, &good, NULL, &err), TRF_E_STATE, "tokens", kit_updates(t));
         bad = good; bad.source.count = bad.target.count = 0;
-        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+        FAILS(trf_trainer_step(t, &bad, NULL, &err), TRF_E_STATE, "tokens", kit_updates(t));
         assert_true(hash_state(t) == before);
         o.smoothing_rule = TRF_SMOOTH_NO_PAD_KL;
         FAILS(trf_trainer_set_options(t, &o, &err), TRF_E_INVALID_ARG, "smoothing_rule", -1);
@@ -1201,19 +1206,20 @@ static void test_empty_sequences(void **state)
         if (!trf__pools(&c)) n_labels[3] = 0;
         batch.source.lengths = lengths; batch.target.ids = labels; batch.target.lengths = n_labels;
         labels[0] = 1;
-        out = trf_tensor_of(numbers, 2, trf__pools(&c) ? 4 : lengths[0] + lengths[1] + lengths[2], trf__n_logits(&c), 1);
+        out = trf_tensor_of(numbers, 2, trf__pools(&c) ? 4 : lengths[0] + lengths[1] + lengths[2], trf__n_logits(&c),
+                            1);
         if (trf__pools(&c)) {
-            FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 3);
+            FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 3);
             FAILS(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err), TRF_E_INVALID_ARG, "source", 3);
         } else {
-            OK(trf_train_step(t, &batch, NULL, &err));
+            OK(trf_trainer_step(t, &batch, NULL, &err));
             if (head == TRF_HEAD_TOKENS) OK(trf_reader_classify(trf_translator_reader(asked), &batch.source, &out, &err));
             else OK(kit_logits(asked, &batch, &out, &err));
         }
         for (i = 0; i < 4; i++) lengths[i] = 0;             /* all of them */
         if (!trf__pools(&c)) {
             for (i = 0; i < 4; i++) n_labels[i] = 0;
-            FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+            FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", kit_updates(t));
         }
         out = trf_tensor_of(numbers, 2, 0, trf__n_logits(&c), 1);   /* no sequence at all */
         if (head != TRF_HEAD_MASKED) OK(trf_reader_classify(trf_translator_reader(asked), &none, &out, &err));
@@ -1334,7 +1340,7 @@ static void test_memory(void **state)
         assert_true(memory.live + kit_device_bytes() - before > told * 9 / 10);
         before = memory.live + kit_device_bytes();
         batch = fill(&d, &c, 16, 7, 7, 131);            /* 128 rows with EOS */
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
         if (!kit_device_bytes()) assert_int_equal(memory.live, before);     /* a GPU records a list there */
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -1346,7 +1352,7 @@ static void test_memory(void **state)
         model = NULL;
         assert_true(trf_model_memory(&c, NULL) > (size_t)D << 24);
         dirty();
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_NOMEM);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_NOMEM);
         assert_string_equal(err.what, "weights");
         assert_int_equal(memory.live, 0);
         c.n_labels = 25000;                             /* the weights have room, what they meet has none */
@@ -1371,7 +1377,7 @@ static void test_corpus(void **state)
     FAILS(trf_corpus_add(corpus, labels, 3, ids, 3, &err), TRF_E_INVALID_ARG, "source", 0);
     labels[2] = trf_number_label(-2);       /* below -1 */
     OK(trf_corpus_add(corpus, ids, 3, labels, 3, &err));
-    assert_int_equal(trf_corpus_size(corpus), 2);
+    assert_int_equal(trf_corpus_facts(corpus)->pairs, 2);
     trf_corpus_destroy(corpus);
 }
 

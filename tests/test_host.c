@@ -128,7 +128,7 @@ static trf_model *new_model(int width)
     c.max_length = 32;
     c.device.threads = 1;
     c.device.products = HOW;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 
@@ -152,7 +152,7 @@ static KIT_UNUSED uint64_t training(int threads, int steps)
     trf_batch batch = kit_fill(data, 40, 8, 20, VOCAB, 5);
     trf_error err;
     uint64_t hash;
-    while (steps-- > 0) OK(trf_train_step(trainer, &batch, NULL, &err));
+    while (steps-- > 0) OK(trf_trainer_step(trainer, &batch, NULL, &err));
     hash = hash_weights(HASH_START, model);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -264,7 +264,7 @@ static void child_beside(int parallel)
                 if (parallel == 0) number = 1;
                 team = team_of_host();
             }
-            OK(trf_train_step(trainer, &batch, NULL, &err));
+            OK(trf_trainer_step(trainer, &batch, NULL, &err));
             MUST(as_set(parallel, number, team));
         }
         MUST(host_product() == 0);
@@ -407,8 +407,8 @@ static void child_short(int more, int threads)
         MUST(status == TRF_E_NOMEM && !trainer);
         printf("no: %s", err.what);
     } else {
-        OK(trf_train_step(trainer, &batch, NULL, &err));
-        OK(trf_train_step(trainer, &batch, NULL, &err));
+        OK(trf_trainer_step(trainer, &batch, NULL, &err));
+        OK(trf_trainer_step(trainer, &batch, NULL, &err));
         printf("yes");
     }
     trf_trainer_destroy(trainer);

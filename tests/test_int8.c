@@ -268,7 +268,7 @@ static void same_bits(void **state)
         trf_config config = nth_config(n);
         trf_model *model = NULL;
         uint64_t wanted;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
         assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
         EACH_KERNEL(kernel) {
@@ -305,7 +305,7 @@ static void many_states(void **state)
     int i;
     (void)state;
     search.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_translator_create(&t, model, &search, &err));
     OK(kit_project(t, &states, &logits, &err));
     logits = trf_tensor_of(one, 2, 1, VOCAB, 1);
@@ -336,7 +336,7 @@ static void tied_embeddings_are_rounded(void **state)
     int rounded;
     (void)state;
     search.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     n = kit_source_rows(model, &batch.source) * 64;
     for (rounded = 0; rounded < 2; rounded++) {
         if (rounded) {
@@ -375,7 +375,7 @@ static void converted_rows_fit(void **state)
     trf_translator *t = NULL;
     (void)state;
     search.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_translator_create(&t, model, &search, &err));
     assert_true(trf__cpu_of(&t->reader.pass.run)->work_bytes >=
                 trf__cpu_converted(TRF__INT8, trf__max64(t->reader.pass.plan.limits.source_rows,
@@ -396,7 +396,7 @@ static void memory_ends(void **state)
     memset(&memory, 0, sizeof memory);
     search.hooks = kit_hooks(&memory);
     search.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     ALLOCATIONS_FAIL(memory, 5, trf_translator_create(&t, model, &search, &err), !t);
     trf_translator_destroy(t);
     trf_model_destroy(model);
@@ -422,7 +422,7 @@ static void refusals(void **state)
         if (!good) assert_true(err.message[0] && !strcmp(err.what, "weights"));
     }
     search.weights = sampling.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
     FAILS(TRF_E_STATE, trf_translator_create(&t, model, &search, &err));
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, &sampling, &err));
@@ -432,7 +432,7 @@ static void refusals(void **state)
     for (i = 0; i < 2; i++) {
         wide.d_ff = i ? 8 : TRF__INT8_DEEPEST + 1;
         if (i) wide.d_head = TRF__INT8_DEEPEST / wide.n_heads + 16;
-        OK(trf_model_create(&model, &wide, &err));
+        OK(trf_model_create(&model, &wide, NULL, &err));
         FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
         FAILS(TRF_E_UNSUPPORTED,
               kit_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, &bytes, &err));

@@ -494,7 +494,7 @@ static void recipes_work(void **state)
         OK(trf_recipe_find(&r, &a, &err));
         assert_true(r.config.max_length > a.longest && r.config.d_model % r.config.n_heads == 0);
         assert_int_equal(r.learning.metric, i == 3 ? TRF_METRIC_ACCURACY : TRF_METRIC_ERROR_RATE);
-        OK(trf_model_create(&model, &r.config, &err));
+        OK(trf_model_create(&model, &r.config, NULL, &err));
         OK(trf_trainer_create(&trainer, model, &r.training, &err));
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
@@ -790,7 +790,7 @@ static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
     if (hooks) o.hooks = *hooks;
     k.batch_tokens = 48;
     k.epochs = epochs;
-    OK(trf_model_create(&r.model, &c, &err));
+    OK(trf_model_create(&r.model, &c, NULL, &err));
     OK(trf_trainer_create(&r.trainer, r.model, &o, &err));
     OK(trf_corpus_create(&r.corpus, &k, &err));
     for (i = 0; i < PAIRS; i++) {
@@ -870,7 +870,7 @@ static void ends(void **state)
     o.updates = TRF_ENDLESS;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PROGRESS && report.updates == 4);
-    assert_true(report.stopping.validated == trf_trainer_step(r.trainer));
+    assert_true(report.stopping.validated == kit_updates(r.trainer));
     o.progress = NULL;
     o.patience = 2; o.valid_every = 1;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
@@ -916,7 +916,7 @@ static void runs_fit_their_length(void **state)
     for (k = 0; k < 3; k++) {           /* by updates: all of it, none of it, a Noam schedule */
         if (k == 2) { o.schedule = TRF_NOAM; o.learning_rate = 0.1; }
         OK(trf_trainer_set_options(r.trainer, &o, &err));
-        l.updates = trf_trainer_step(r.trainer) + 24;
+        l.updates = kit_updates(r.trainer) + 24;
         l.fit = k == 1 ? 0 : TRF_FIT_ALL;
         OK(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
         assert_int_equal(trf_trainer_options(r.trainer)->warmup, k ? 1000 : 3);
@@ -1012,7 +1012,7 @@ static void rate_falls_behind_patience(void **state)
     o = patient(&r, &s, 0);
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_int_equal(report.end, TRF_END_PATIENCE);
-    ends = trf_trainer_step(r.trainer);
+    ends = kit_updates(r.trainer);
     rate = report.last.learning_rate;
     end_rig(&r);
 
@@ -1020,7 +1020,7 @@ static void rate_falls_behind_patience(void **state)
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     how = trf_trainer_learning(r.trainer);
     assert_int_equal(report.end, TRF_END_PATIENCE);
-    assert_int_equal(trf_trainer_step(r.trainer), ends + ends / 2);
+    assert_int_equal(kit_updates(r.trainer), ends + ends / 2);
     assert_true(how->cooldown == ends && how->ends == ends + ends / 2);
     assert_true(report.last.learning_rate == 0);
     assert_true(trf_learning_rate(trf_trainer_options(r.trainer), 16, ends) == rate);
@@ -1048,7 +1048,7 @@ static void rate_falls_behind_patience(void **state)
     o.resume = 1;
     o.progress = NULL;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
-    assert_int_equal(trf_trainer_step(r.trainer), ends + ends / 2);
+    assert_int_equal(kit_updates(r.trainer), ends + ends / 2);
     assert_true(weights_hash(r.model) == hash);
     trf_trainer_learning(r.trainer)->ends = 3;      /* a checkpoint that is wrong */
     (void)kit_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
@@ -1061,7 +1061,7 @@ static void rate_falls_behind_patience(void **state)
     o.patience = 0;                                 /* goes on by updates, with the full rate */
     o.updates = ends * 2;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
-    assert_true(trf_trainer_step(r.trainer) == ends * 2 && report.last.learning_rate > 0);
+    assert_true(kit_updates(r.trainer) == ends * 2 && report.last.learning_rate > 0);
     changed = *trf_trainer_options(r.trainer);
     changed.cooldown = changed.total_steps = 7;
     FAILS(trf_trainer_set_options(r.trainer, &changed, &err), TRF_E_INVALID_ARG, "total_steps", -1);
@@ -1097,7 +1097,7 @@ static void cancelled(void **state)
     assert_true(weights_hash(r.model) == s.best_weights);
     trf_trainer_discard_gradients(r.trainer);
     left = 1000000;
-    o.updates = trf_trainer_step(r.trainer) + 5;
+    o.updates = kit_updates(r.trainer) + 5;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     end_rig(&r);
 }
@@ -1131,14 +1131,14 @@ static void refuses_nonsense(void **state)
         if (k / 2 == 3) side->count = -1;
         if (k / 2 < 3) FAILS(trf_error_rate(translator, &bad, &percent, &err), TRF_E_INVALID_ARG,
                              what, k / 2 == 1 ? 1 : -1);
-        FAILS(trf_evaluate_all(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, what,
+        FAILS(trf_trainer_evaluate(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, what,
               k / 2 == 1 ? 1 : -1);
         if (k / 2 < 3) FAILS(trf_learn(r.trainer, r.corpus, &bad, &o, NULL, &err),
                              TRF_E_INVALID_ARG, what, k / 2 == 1 ? 1 : -1);
     }
     bad = good;
     bad.target.count = 1;
-    FAILS(trf_evaluate_all(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, "pairs", -1);
+    FAILS(trf_trainer_evaluate(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, "pairs", -1);
     FAILS(trf__hold_out(lines, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "sources", 2);
     memset(&choice, 0, sizeof choice);
@@ -1275,7 +1275,7 @@ static void resumes(void **state)
                                  TRF_E_CANCELLED);
                 assert_true(in.saves > 0);
                 /* no gradients of an incomplete update are left */
-                if (trf_trainer_step(r.trainer)) keep_checkpoint(&in, r.trainer, r.corpus);
+                if (kit_updates(r.trainer)) keep_checkpoint(&in, r.trainer, r.corpus);
                 if (killed) begin_again(&r, &in);
                 in.left = INT_MAX;
                 o.resume = 1;
@@ -1388,7 +1388,7 @@ static void bad_second_batch(void **state)
     OK(trf_corpus_create(&corpus, &k, &err));
     for (i = 0; i < 8; i++) OK(trf_corpus_add(corpus, i == 5 ? bad : pair, 2, pair, 2, &err));
     FAILS(trf_learn(r.trainer, corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "source", 1);
-    assert_true(report.updates == 2 && trf_trainer_step(r.trainer) == 2 && in.saves == 1);
+    assert_true(report.updates == 2 && kit_updates(r.trainer) == 2 && in.saves == 1);
     keep_checkpoint(&in, r.trainer, corpus);            /* it fails while gradients wait */
     o.updates = 3;
     OK(trf_learn(r.trainer, corpus, NULL, &o, &report, &err));
@@ -1428,7 +1428,7 @@ static void averages(void **state)
     want = all_weights(r.model, NULL, &n);
     for (step = 1; step <= 120; step++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
-        OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
         OK(trf_trainer_average(r.trainer, 0.8 / 11, &err));
         raw = all_weights(r.model, NULL, &n);
         average = all_weights(r.model, r.trainer, &n);
@@ -1458,9 +1458,9 @@ static void averages(void **state)
     for (i = 0; i < 3; i++) {
         trf_learn_options o = trf_learn_defaults();
         OK(trf_trainer_use_average(r.trainer, 1, &err));
-        o.updates = trf_trainer_step(r.trainer) + 2;
+        o.updates = kit_updates(r.trainer) + 2;
         OK(trf_corpus_next(r.corpus, &batch, &err));
-        if (i == 0) OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        if (i == 0) OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
         else if (i == 1) OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
         else assert_non_null(trf_trainer_parameter(r.trainer, 0).device_data);
         before = weights_hash(r.model);
@@ -1503,8 +1503,8 @@ static void judging(void **state)
     int e[2], i;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_evaluate(r.trainer, &r.held_out, &whole, &err));
-    OK(trf_evaluate_all(r.trainer, &r.held_out, NULL, &parts, &err));
+    OK(trf_trainer_evaluate(r.trainer, &r.held_out, NULL, &whole, &err));
+    OK(trf_trainer_evaluate(r.trainer, &r.held_out, NULL, &parts, &err));
     assert_int_equal(whole.target_tokens, parts.target_tokens);
     assert_true(fabs(whole.loss - parts.loss) < 1e-5 &&
                 fabs(whole.accuracy - parts.accuracy) < 1e-12);
@@ -1595,7 +1595,7 @@ static void refused_files(void **state)
     OK(trf_dataset_add(data, "a", "a", &err));                          /* it is as it was before */
     OK(trf_dataset_finish(data, &err));
     assert_null(trf_dataset_held_out(data));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
     FAILS(trf_dataset_add(data, "a", "a", &err), TRF_E_STATE, "data", -1);
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);
     trf_dataset_destroy(data);
@@ -1622,9 +1622,9 @@ static void kinds_of_data(void **state)
     assert_true(trf_dataset_recipe(data)->config.seed == 7 &&
                 trf_dataset_recipe(data)->training.seed == 7 &&
                 trf_dataset_recipe(data)->corpus.seed == 7);
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 3);
     OK(trf_dataset_create_model(data, &model, &err));
-    assert_int_equal(trf_vocab_size(trf_model_source_vocab(model)), 7);
+    assert_int_equal(trf_vocab_size(trf_model_vocab(model, TRF_SOURCE)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
     trf_model_destroy(model);
     trf_dataset_destroy(data);
@@ -1644,7 +1644,7 @@ static void kinds_of_data(void **state)
     text[1199] = 0;
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)),
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs,
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
     assert_int_equal(trf_dataset_facts(data)->stream, 1);
@@ -1662,7 +1662,7 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_add(data, NULL, "a text", &err));
     assert_null(trf_dataset_facts(data));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 13);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 13);
     assert_int_equal(trf_dataset_facts(data)->stream, 0);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_null(trf_model_metadata(model, "trained.stream"));
@@ -1697,7 +1697,7 @@ static void labels(void **state)
     assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY &&
                 trf_model_config(model)->head == TRF_HEAD_MEAN);
     assert_int_equal(trf_model_config(model)->n_labels, 3);
-    assert_null(trf_model_target_vocab(model));
+    assert_null(trf_model_vocab(model, TRF_TARGET));
     assert_string_equal(trf_model_metadata(model, "labels"), "first\nonly\nz last");
     OK(trf_model_label(model, 2, text, sizeof text, &bytes, &err));
     assert_string_equal(text, "z last");
@@ -1732,7 +1732,7 @@ static void labels(void **state)
     OK(trf_dataset_add(data, " the  dog ", "D N", &err));
     OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS &&
                 trf_model_config(model)->n_labels == 2);
@@ -1837,7 +1837,7 @@ static void warnings(void **state)
     c.source_vocab = c.target_vocab = VOCAB;
     o.hooks.log = note_log;
     *said = 0;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_string_equal(said, "");                  /* the defaults end well */
     trf_trainer_destroy(trainer);
@@ -1858,7 +1858,7 @@ static void warnings(void **state)
     o = trf_train_defaults();
     o.hooks.log = note_log;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_non_null(strstr(said, "drown the positions"));
     trf_trainer_destroy(trainer);
@@ -1883,7 +1883,7 @@ static int spoil(void *user, trf_real *gradients, size_t count, void *stream)
 {
     const spoiler *s = (const spoiler *)user;
     (void)stream;
-    if (count > 0 && (trf_trainer_step(s->trainer) + 1) % s->every == 0)
+    if (count > 0 && (kit_updates(s->trainer) + 1) % s->every == 0)
         gradients[0] = (trf_real)NAN;
     return 0;
 }
@@ -1955,7 +1955,7 @@ static void learn_averages(void **state)
     OK(trf_trainer_begin_average(r.trainer, &err));
     for (i = 1; i <= 12; i++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
-        OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
         OK(trf_trainer_average(r.trainer, 0.05, &err));
         if (i % 4) continue;
         OK(trf_trainer_use_average(r.trainer, 1, &err));
@@ -2014,7 +2014,7 @@ static void updates_of_batches(void **state)
     o.accumulate = batches - 1;
     OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(report.end == TRF_END_EPOCHS && report.updates == 2 &&
-                trf_trainer_step(r.trainer) == 2);
+                kit_updates(r.trainer) == 2);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     o = trf_learn_defaults();
@@ -2028,7 +2028,7 @@ static void updates_of_batches(void **state)
     assert_int_equal(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG);
     o.noise = NULL;
     o.held_out_noise = noise;
-    o.updates = trf_trainer_step(r.trainer) + 1;
+    o.updates = kit_updates(r.trainer) + 1;
     assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
                      TRF_E_INVALID_ARG);
     trf_noise_destroy(noise);
@@ -2065,7 +2065,7 @@ static void half_a_pair(void **state)
     }
     assert_true(failures > 3);
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), added - 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, added - 1);
     trf_dataset_destroy(data);
     assert_int_equal(memory.live, 0);
     o = trf_dataset_defaults(); /* as many held out as there are leave nothing */

@@ -39,7 +39,7 @@ static lab open_lab(const trf_config *c)
     int32_t i;
     int64_t k;
     trf_error err;
-    if (trf_model_create(&l.model, c, &err) != TRF_OK) fail_msg("%s", err.message);
+    if (trf_model_create(&l.model, c, NULL, &err) != TRF_OK) fail_msg("%s", err.message);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor w = kit_open(trf_model_parameter(l.model, i));
         for (k = 0; k < trf_tensor_count(&w); k++)
@@ -207,7 +207,7 @@ static lab first_layers(const lab *l, int encoder, int decoder)
     c.encoder_layers = encoder;
     c.decoder_layers = decoder;
     if (!decoder) { c.kind = TRF_ENCODER_ONLY; c.tying = TRF_UNTIED; }
-    assert_int_equal(trf_model_create(&part.model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&part.model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_model_copy_weights(part.model, l->model, NULL, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&part.translator, part.model, NULL, NULL), TRF_OK);
     return part;
@@ -730,7 +730,7 @@ static void test_count_weights(void **state)
         trf_model *model = NULL;
         trf_error err;
         int32_t i;
-        if (trf_model_create(&model, &c, &err) != TRF_OK) fail_msg("%s", err.message);
+        if (trf_model_create(&model, &c, NULL, &err) != TRF_OK) fail_msg("%s", err.message);
         memset(&want, 0, sizeof want);
         for (i = 0; i < trf_model_parameter_count(model); i++) {
             trf_tensor w = trf_model_parameter(model, i);
@@ -864,14 +864,14 @@ static void test_final_norm_of_a_side(void **state)
     c.final_norm = TRF_FINAL_NORM_DECODER;
     {
         trf_model *model = NULL;
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "final_norm");
         c = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
         c.final_norm = TRF_FINAL_NORM_ENCODER;
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "final_norm");
         c.final_norm = TRF_FINAL_NORM_DECODER;
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
         trf_model_destroy(model);
     }
 }
@@ -888,7 +888,7 @@ static void test_linear_init(void **state)
     c.d_model = 60; c.d_ff = 240;
     c.init = TRF_INIT_LINEAR;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor w = trf_model_parameter(model, i);
         trf_real *numbers;

@@ -55,7 +55,7 @@ static lab lab_open(const trf_config *c, const trf_train_options *o)
     search.threads = 1;
     search.max_tokens = 128;
     search.max_sentences = 16;
-    assert_int_equal(trf_model_create(&l.model, c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&l.model, c, NULL, NULL), TRF_OK);
     if (c->kind != TRF_ENCODER_ONLY)
         assert_int_equal(trf_trainer_create(&l.trainer, l.model, o, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&l.translator, l.model, &search, NULL), TRF_OK);
@@ -326,7 +326,7 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     return lab_open(&c, &o);
 }
 
-/* The functional alone: what trf_forward_backward computes before it turns round. */
+/* The functional alone: what trf_trainer_forward_backward computes before it turns round. */
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
 {
     const trf_train_options *o = &t->options;
@@ -406,7 +406,7 @@ static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t 
     for (i = 0; i < gradient_count(&l); i++) gradients[i] = (trf_real)NAN;
     kit_put(l.model, l.trainer->gradients, gradients,
             gradient_count(&l)); /* what was there does not matter */
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
     kit_get(l.model, gradients, l.trainer->gradients, gradient_count(&l));
     assert_near(loss_sum(l.trainer, &batch), report.loss * (double)report.target_tokens,
                 FORMULA * 100);
@@ -453,7 +453,7 @@ static void test_unread_positions(void **state)
     assert_int_equal(offset, 2);
     for (i = 0; i < n; i++) numbers[i] = (trf_real)NAN;
     kit_put(l.model, l.trainer->gradients, numbers, n);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     kit_get(l.model, numbers, l.trainer->gradients, n);
     for (i = 0; i < offset * d; i++)
         assert_true(numbers[at->src_positions + i] == 0 && numbers[at->tgt_positions + i] == 0);
@@ -493,7 +493,7 @@ static void test_neighbours(void **state)
             whose_products = TRF_PRODUCTS_AUTO;
             shake(&l, 0.1);
             logits_of(&l, &batch, together);
-            assert_int_equal(trf_forward_backward(l.trainer, &batch, &all, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &all, NULL), TRF_OK);
             kit_get(l.model, sums, l.trainer->gradients, gradient_count(&l));
             trf_trainer_discard_gradients(l.trainer);
             for (i = 0; i < PAIRS; i++) {
@@ -508,7 +508,7 @@ static void test_neighbours(void **state)
                                         (size_t)((one.target.lengths[0] + 1) * VOCAB) *
                                             sizeof *alone);
                 row += one.target.lengths[0] + 1;
-                assert_int_equal(trf_forward_backward(l.trainer, &one, &report, NULL), TRF_OK);
+                assert_int_equal(trf_trainer_forward_backward(l.trainer, &one, &report, NULL), TRF_OK);
                 loss += report.loss * (double)report.target_tokens;
             }
             assert_int_equal(row, all.target_tokens);
@@ -552,10 +552,10 @@ static void test_order_of_sentences(void **state)
                             (size_t)(n * VOCAB) * sizeof *logits);
         row += n;
     }
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     kit_get(l.model, sums, l.trainer->gradients, gradient_count(&l));
     trf_trainer_discard_gradients(l.trainer);
-    assert_int_equal(trf_forward_backward(l.trainer, &back, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &back, NULL, NULL), TRF_OK);
     assert_same_gradients(&l, sums);
     lab_close(&l);
 }
@@ -582,7 +582,7 @@ static void test_micro_batches(void **state)
         for (part = 0; part < 4 && splits[split][part]; part++) {
             piece = kit_slice(&batch, first, splits[split][part]);
             piece.ordinal = 0;          /* the trainer counts the sentences of a step itself */
-            assert_int_equal(trf_forward_backward(l.trainer, &piece, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(l.trainer, &piece, &report, NULL), TRF_OK);
             kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss,
                     report.target_tokens * (int64_t)(sizeof *row_loss / sizeof(trf_real)));
             for (i = 0; i < report.target_tokens; i++, row++) {
@@ -593,12 +593,12 @@ static void test_micro_batches(void **state)
         }
         if (split == 0) kit_get(l.model, sums, l.trainer->gradients, gradient_count(&l));
         assert_same_gradients(&l, sums);
-        assert_int_equal(trf_optimizer_step(l.trainer, &whole, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(l.trainer, &whole, NULL), TRF_OK);
         assert_int_equal(whole.target_tokens, row);
         if (split == 0) { first_loss = whole.loss; first_norm = whole.gradient_norm; }
         assert_near(whole.loss, first_loss, 1e-12);
         assert_near(whole.gradient_norm, first_norm, CLOSE * first_norm);
-        assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, &report, NULL), TRF_OK);
         lab_close(&l);
     }
 }
@@ -611,24 +611,24 @@ static void test_masks_differ(void **state)
     trf_batch batch = kit_fill(&data, 1, 5, 5, VOCAB, 34);
     trf_step_report first, again, elsewhere, next, seeded;
     (void)state;
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &first, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &first, NULL), TRF_OK);
     trf_trainer_discard_gradients(l.trainer);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &again, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &again, NULL), TRF_OK);
     trf_trainer_discard_gradients(l.trainer);
     batch.ordinal = 3;
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &elsewhere, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &elsewhere, NULL), TRF_OK);
     trf_trainer_discard_gradients(l.trainer);
     batch.ordinal = 0;
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     trf_trainer_end_step(l.trainer);        /* the caller's own update */
-    assert_int_equal(trf_trainer_step(l.trainer), 1);
-    assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_E_STATE);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &next, NULL), TRF_OK);
+    assert_int_equal(kit_updates(l.trainer), 1);
+    assert_int_equal(trf_trainer_update(l.trainer, NULL, NULL), TRF_E_STATE);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &next, NULL), TRF_OK);
     assert_int_equal(next.step, 2);
     trf_trainer_discard_gradients(l.trainer);
     l.trainer->step = 0;
     l.trainer->options.seed++;
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &seeded, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &seeded, NULL), TRF_OK);
     assert_true(first.loss == again.loss);
     assert_true(fabs(first.loss - elsewhere.loss) > 1e-4);
     assert_true(fabs(first.loss - next.loss) > 1e-4);
@@ -656,7 +656,7 @@ static void empty_sources(int source_eos, int all)
     c.source_eos = source_eos;
     l = lab_open(&c, &o);
     shake(&l, 0.1);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
     assert_int_equal(report.source_tokens, (all ? 0 : 5) + 3 * source_eos);
     assert_int_equal(report.target_tokens, 8);
     assert_true(trf__is_finite(report.loss) && report.loss > 0);
@@ -671,7 +671,7 @@ static void empty_sources(int source_eos, int all)
                     assert_true(inner[r * c.d_model + k] == 0);
                 else assert_true(inner[r * c.d_model + k] != 0);
     }
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.skipped, 0);
     w = kit_open(kit_there(l.model, l.model->weights, gradient_count(&l)));
     assert_finite(w.data, gradient_count(&l));
@@ -705,12 +705,12 @@ static void test_length_one(void **state)
         trf_step_report report;
         double before;
         int step;
-        assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, &report, NULL), TRF_OK);
         before = report.loss;
         assert_int_equal(report.target_tokens, 2);
         for (step = 0; step < 30; step++)
-            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
-        assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, &report, NULL), TRF_OK);
         assert_true(report.loss < before - 0.3);
         lab_close(&l);
     }
@@ -877,7 +877,7 @@ static void test_attention_weights(void **state)
     shake(&l, 0.3);
     data.target_lengths[0] = N - 1;
     one = kit_slice(&batch, 0, 1);
-    assert_int_equal(trf_evaluate(l.trainer, &one, NULL, NULL),
+    assert_int_equal(trf_trainer_evaluate(l.trainer, &one, NULL, NULL, NULL),
                      TRF_OK); /* a trainer's pass keeps all layers */
     for (kind = 0; kind < 3; kind++)
         for (layer = 0; layer < 2; layer++)
@@ -942,7 +942,7 @@ static void test_attention_of_one_side(void **state)
         c.kind = kinds[which];
         if (which) c.encoder_layers = 0; else c.decoder_layers = 0;
         c.tying = TRF_UNTIED;
-        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK);
         assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
         if (which) batch.target = sequence; else batch.source = sequence;
         rows =
@@ -1045,12 +1045,12 @@ static void test_updates(void **state)
         shake(&l, 0.1);
         oracle_start(&x, &l);
         for (step = 1; step <= 3; step++) {
-            assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
             norm = oracle_step(&x, &l, (double)report.target_tokens, step);
-            assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
             assert_near(report.gradient_norm, norm, FORMULA * norm);
             assert_int_equal(report.step, step);
-            assert_int_equal(trf_trainer_step(l.trainer), step);
+            assert_int_equal(kit_updates(l.trainer), step);
             for (i = 0; i < trf_model_parameter_count(l.model); i++) {
                 trf_tensor w = kit_open(trf_model_parameter(l.model, i));
                 for (k = 0; k < trf_tensor_count(&w); k++)
@@ -1094,7 +1094,7 @@ static void test_schedules(void **state)
             trf_step_report report;
             int64_t step;
             for (step = 1; step <= 3; step++) {
-                assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+                assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
                 assert_true(report.learning_rate == trf_learning_rate(&o, 8, step));
             }
             lab_close(&l);
@@ -1118,35 +1118,35 @@ static void test_nonfinite(void **state)
         lab l = lab_of(kinds[kind], 8, 2, 12, 2);
         trf_batch batch = kit_fill(&data, 3, 1, 8, VOCAB, 43);
         trf_step_report report;
-        assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, NULL, NULL), TRF_OK);
         for (i = 0; i < trf_model_parameter_count(l.model); i++)
             for (b = 0; b < 3; b++) {
                 trf_tensor g;
                 uint64_t before;
-                int64_t step = trf_trainer_step(l.trainer);
-                assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+                int64_t step = kit_updates(l.trainer);
+                assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
                 g = trf_trainer_gradient(l.trainer, i);
                 kit_set(g, (i * 7 + b) % trf_tensor_count(&g), bad[b]);
                 l.trainer->step =
                     0; /* the hash is of weights, moments and step: take the step out */
                 before = hash_state(l.trainer);
                 l.trainer->step = step;
-                assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+                assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
                 assert_int_equal(report.skipped, 1);
                 assert_string_equal(report.tensor, trf_model_parameter(l.model, i).name);
-                assert_int_equal(trf_trainer_step(l.trainer), step + 1);
+                assert_int_equal(kit_updates(l.trainer), step + 1);
                 assert_int_equal(report.step, step + 1);
                 assert_true(report.learning_rate == trf_learning_rate(&l.o, 8, step + 1));
                 l.trainer->step = 0;
                 assert_true(hash_state(l.trainer) == before);
                 l.trainer->step = step + 1;
             }
-        assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL),
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL),
                          TRF_OK); /* and training goes on */
         assert_int_equal(report.skipped, 0);
         assert_true(trf__is_finite(report.gradient_norm) && report.gradient_norm > 0);
         kit_set(trf_trainer_parameter(l.trainer, 0), 5 * 8, HUGE_VAL); /* token 5's embedding */
-        assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, 1);
         assert_true(report.tensor[0] != 0);
         lab_close(&l);
@@ -1183,12 +1183,12 @@ static void test_cancel(void **state)
         parts[1] = kit_slice(&batch, 2, 4);
         parts[1].ordinal = 0;
         before = hash_state(l.trainer);
-        assert_int_equal(trf_forward_backward(l.trainer, &parts[0], NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(l.trainer, &parts[0], NULL, NULL), TRF_OK);
         calls = x.calls;
         assert_true(calls >= 2 * (2 + 2));      /* once per layer, forward and backward */
         gradients = hash_gradients(HASH_START, l.trainer);
-        assert_int_equal(trf_forward_backward(l.trainer, &parts[1], NULL, NULL), TRF_OK);
-        assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(l.trainer, &parts[1], NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(l.trainer, NULL, NULL), TRF_OK);
         after = hash_state(l.trainer);
         assert_true(before != after);
         lab_close(&l);
@@ -1196,28 +1196,28 @@ static void test_cancel(void **state)
         l = lab_open(&c, &o);
         for (k = 1; k <= calls; k++) {          /* a whole step */
             x.calls = 0; x.at = k;
-            assert_int_equal(trf_train_step(l.trainer, &parts[0], NULL, &err), TRF_E_CANCELLED);
+            assert_int_equal(trf_trainer_step(l.trainer, &parts[0], NULL, &err), TRF_E_CANCELLED);
             assert_int_equal(err.status, TRF_E_CANCELLED);
             assert_int_equal(x.calls, k);
             assert_true(hash_state(l.trainer) == before);
-            assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_E_STATE);
+            assert_int_equal(trf_trainer_update(l.trainer, NULL, NULL), TRF_E_STATE);
         }
         x.at = 0;
-        assert_int_equal(trf_forward_backward(l.trainer, &parts[0], NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(l.trainer, &parts[0], NULL, NULL), TRF_OK);
         assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
         for (k = 1;; k++) { /* the second micro-batch: the first one's gradients stay */
             x.calls = 0; x.at = k;
-            if (trf_forward_backward(l.trainer, &parts[1], NULL, &err) == TRF_OK) break;
+            if (trf_trainer_forward_backward(l.trainer, &parts[1], NULL, &err) == TRF_OK) break;
             assert_int_equal(err.status, TRF_E_CANCELLED);
             assert_true(hash_state(l.trainer) == before);
             assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
         }
         assert_true(k > 4);                     /* once per layer of the forward at least */
         x.at = 0;
-        assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(l.trainer, NULL, NULL), TRF_OK);
         assert_true(hash_state(l.trainer) == after);
         x.calls = 0; x.at = 1;
-        assert_int_equal(trf_evaluate(l.trainer, &batch, NULL, NULL), TRF_E_CANCELLED);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, NULL, NULL), TRF_E_CANCELLED);
         assert_true(hash_state(l.trainer) == after);
         lab_close(&l);
     }
@@ -1279,13 +1279,13 @@ static void test_states(void **state)
     uint64_t before = hash_state(l.trainer);
     (void)state;
     snprintf(path, sizeof path, "/tmp/trf_test_model_%d.checkpoint", (int)getpid());
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE);
+    assert_int_equal(trf_trainer_update(l.trainer, &report, &err), TRF_E_STATE);
     assert_string_equal(err.what, "gradients");
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err), TRF_E_STATE);
     assert_int_equal(access(path, F_OK), -1);
     trf_trainer_discard_gradients(l.trainer);
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE);
+    assert_int_equal(trf_trainer_update(l.trainer, &report, &err), TRF_E_STATE);
     assert_true(hash_state(l.trainer) == before);
     assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err), TRF_OK);
     assert_int_equal(access(path, F_OK), 0);
@@ -1304,11 +1304,11 @@ static void test_evaluate(void **state)
     uint64_t before, gradients;
     (void)state;
     plain = lab_of(&v, 8, 2, 12, 2);
-    assert_int_equal(trf_forward_backward(plain.trainer, &more, &want, NULL), TRF_OK);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(plain.trainer, &more, &want, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     before = hash_state(l.trainer);
     gradients = hash_gradients(HASH_START, l.trainer);
-    assert_int_equal(trf_evaluate(l.trainer, &more, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_evaluate(l.trainer, &more, NULL, &report, NULL), TRF_OK);
     assert_true(hash_state(l.trainer) == before);
     assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
     assert_true(report.loss == want.loss && report.nll == want.nll &&
@@ -1316,7 +1316,7 @@ static void test_evaluate(void **state)
     assert_int_equal(report.target_tokens, want.target_tokens);
     assert_int_equal(report.source_tokens, want.source_tokens);
     /* the accumulation goes on as if nothing had been */
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, kit_target_rows(l.model, &batch.target));
     lab_close(&l);
     lab_close(&plain);
@@ -1387,7 +1387,7 @@ static void *rank_main(void *argument)
     uint64_t first = 0, encoder = 0;
     int32_t i, matched = 0;
     int step;
-    j->failures += trf_model_create(&model, j->c, NULL) != TRF_OK;
+    j->failures += trf_model_create(&model, j->c, NULL, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
     if (j->frozen)
         j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
@@ -1398,12 +1398,12 @@ static void *rank_main(void *argument)
         if (step == 1) {                /* this step in two micro-batches */
             trf_batch part = kit_slice(&j->batch, 0, 1);
             part.ordinal = j->batch.ordinal;
-            j->failures += trf_forward_backward(trainer, &part, NULL, NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(trainer, &part, NULL, NULL) != TRF_OK;
             part = kit_slice(&j->batch, 1, j->batch.target.count - 1);
             part.ordinal = j->batch.ordinal;
-            j->failures += trf_forward_backward(trainer, &part, NULL, NULL) != TRF_OK;
-            j->failures += trf_optimizer_step(trainer, &j->reports[step], NULL) != TRF_OK;
-        } else j->failures += trf_train_step(trainer, &j->batch, &j->reports[step], NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(trainer, &part, NULL, NULL) != TRF_OK;
+            j->failures += trf_trainer_update(trainer, &j->reports[step], NULL) != TRF_OK;
+        } else j->failures += trf_trainer_step(trainer, &j->batch, &j->reports[step], NULL) != TRF_OK;
     }
     for (i = 0; i < trf_model_parameter_count(model); i++)
         if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8))
@@ -1432,7 +1432,7 @@ static void test_products(void **state)
         trf_model *model = NULL;
         lab l;
         c.device.products = by ? TRF_PRODUCTS_BUILT_IN : TRF_PRODUCTS_CBLAS;
-        status = trf_model_create(&model, &c, &err);
+        status = trf_model_create(&model, &c, NULL, &err);
         trf_model_destroy(model);
         if (status != TRF_OK) {                 /* a build without CBLAS says so */
             assert_int_equal(status, TRF_E_BACKEND);
@@ -1442,7 +1442,7 @@ static void test_products(void **state)
         l = lab_open(&c, &o);
         for (step = 0; step < 5; step++) {
             trf_step_report report;
-            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
             losses[by][step] = report.loss;
         }
         lab_close(&l);
@@ -1504,7 +1504,7 @@ static void test_two_ranks(void **state)
     l = lab_open(&c, &o);
     for (step = 0; step < 3; step++) {
         trf_step_report report;
-        assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
         for (r = 0; r < 2; r++) {
             const trf_step_report *got = &jobs[r].reports[step];
             assert_near(got->loss, report.loss, CLOSE * report.loss);
@@ -1551,26 +1551,26 @@ static void test_reduce_hook(void **state)
     l = lab_open(&c, &o);
     whole = j.end = gradient_count(&l) + TRF__TALLIES;
     before = hash_state(l.trainer);
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     assert_int_equal(j.calls, 0);
     trf_trainer_discard_gradients(l.trainer);
-    assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
     assert_true(j.in_order && j.end == 0 && j.calls >= 4);
     calls = j.calls;
-    assert_int_equal(trf_train_step(plain.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(plain.trainer, &batch, NULL, NULL), TRF_OK);
     assert_true(hash_state(l.trainer) == hash_state(plain.trainer));
     lab_close(&l);
     l = lab_open(&c, &o);
     for (k = 1; k <= calls; k++) {
         j.calls = 0; j.fail_at = k; j.end = whole;
-        assert_int_equal(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_BACKEND);
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_BACKEND);
         assert_string_equal(err.what, "all_reduce");
         assert_int_equal(j.calls, k);
         assert_true(hash_state(l.trainer) == before);
-        assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_E_STATE);
+        assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_E_STATE);
     }
     j.calls = 0; j.fail_at = 0; j.end = whole;
-    assert_int_equal(trf_train_step(l.trainer, &batch, &report, &err), TRF_OK);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_OK);
     assert_true(hash_state(l.trainer) == hash_state(plain.trainer));
     lab_close(&l);
     lab_close(&plain);
@@ -1609,8 +1609,8 @@ static void test_zeros(void **state)
     trf_real *weights;
     int64_t k;
     (void)state;
-    assert_int_equal(trf_model_create_zeros(&model, &c, &err), TRF_OK);
-    assert_int_equal(trf_model_create(&drawn, &c, &err), TRF_OK);
+    assert_int_equal(kit_create_zeros(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&drawn, &c, NULL, &err), TRF_OK);
     assert_int_equal(trf_model_parameter_count(model), trf_model_parameter_count(drawn));
     weights = (trf_real *)malloc((size_t)model->layout.n_weights * sizeof *weights);
     kit_get(model, weights, model->weights, model->layout.n_weights);
@@ -1634,6 +1634,7 @@ static void test_zeros(void **state)
 
 static void test_contract(void **state)
 {
+    const trf_model_options two = {2, 0, 0};
     trf_config c = seeded_config(), bad = c;
     trf_train_options o = kit_small_training(0), bad_o = o;
     trf_search bad_s = trf_search_defaults();
@@ -1653,10 +1654,11 @@ static void test_contract(void **state)
     bad_s.beam = 0;
     bad_c.batch_tokens = 0;
     device.threads = 0;
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, &bad, error_));
-    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, kit_create_zeros(&model, &bad, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, kit_create_zeros(&model, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &c, &two, error_));
     assert_refused(model, TRF_E_IO, trf_model_load(&model, "/nonexistent/model", NULL, error_));
     assert_refused(trainer, TRF_E_INVALID_ARG,
                    trf_trainer_create(&trainer, l.model, &bad_o, error_));
@@ -1676,11 +1678,14 @@ static void test_contract(void **state)
     assert_refused(model, TRF_E_IO,
                    trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
                                        NULL, error_));
-    assert_int_equal(trf_model_create(NULL, &c, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_create_zeros(NULL, &c, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(NULL, &c, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(kit_create_zeros(NULL, &c, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_translator_create(NULL, l.model, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_null(trf_model_vocab(l.model, TRF_SOURCE));
+    assert_null(trf_model_vocab(l.model, (trf_side)2));
+    assert_null(trf_model_vocab(NULL, TRF_TARGET));
     trf_model_destroy(NULL);
     trf_trainer_destroy(NULL);
     trf_translator_destroy(NULL);
@@ -1718,18 +1723,18 @@ static void test_success_clears(void **state)
     int32_t answer[64], n;
     (void)state;
     memset(&err, 0x55, sizeof err);
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_OK); assert_cleared(&err);
     trf_model_destroy(model);
     assert_int_equal(trf_model_copy(&model, l.model, &err), TRF_OK); assert_cleared(&err);
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, l.model));
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK); assert_cleared(&err);
     assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
     assert_cleared(&err);
-    assert_int_equal(trf_train_step(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_forward_backward(trainer, &batch, NULL, &err), TRF_OK);
+    assert_int_equal(trf_trainer_step(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_trainer_forward_backward(trainer, &batch, NULL, &err), TRF_OK);
     assert_cleared(&err);
-    assert_int_equal(trf_optimizer_step(trainer, NULL, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_evaluate(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_trainer_update(trainer, NULL, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_trainer_evaluate(trainer, &batch, NULL, NULL, &err), TRF_OK); assert_cleared(&err);
     assert_int_equal(trf_reader_score(trf_translator_reader(translator), &batch, NULL, score, &err), TRF_OK); assert_cleared(&err);
     t = trf_tensor_of(out, 2, kit_target_rows(model, &batch.target), VOCAB, 1);
     assert_int_equal(kit_logits(translator, &batch, &t, &err), TRF_OK); assert_cleared(&err);
@@ -1755,7 +1760,7 @@ static void test_success_clears(void **state)
     assert_non_null(strstr(err.message, #field)); \
 } while (0)
 #define BAD_CONFIG(field, value) \
-    assert_bad(trf_model_create(&model, &bad, &err), good, field, value)
+    assert_bad(trf_model_create(&model, &bad, NULL, &err), good, field, value)
 #define BAD_INT(field, above) \
     do { \
         BAD_CONFIG(field, -1); \
@@ -1862,14 +1867,14 @@ static void test_bad_config(void **state)
         bad = good;
         bad.device.kind = k == 0 ? TRF_DEVICE_CUDA : (trf_device_kind)2;
         if (k == 0 && trf__backend_of(&bad.device)) continue;
-        assert_int_equal(trf_model_create(&model, &bad, &err), TRF_E_BACKEND);
+        assert_int_equal(trf_model_create(&model, &bad, NULL, &err), TRF_E_BACKEND);
         assert_string_equal(err.what, "device.kind");
     }
     good.target_vocab++;
     BAD_CONFIG(target_vocab, VOCAB - 8);
     bad = good;
     bad.tying = TRF_TIED_ALL;   /* two vocabularies of different sizes */
-    assert_int_equal(trf_model_create(&model, &bad, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &bad, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "target_vocab");
     good = seeded_config();
     good.kind = TRF_DECODER_ONLY;
@@ -1892,7 +1897,7 @@ static void bad_kind(trf_config c, const char *field, const char *says)
 {
     trf_model *model = NULL;
     trf_error err;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, field);
     assert_string_equal(err.message, says);
 }
@@ -2051,7 +2056,7 @@ static void test_sizes_in_pairs(void **state)
         c.encoder_layers = c.decoder_layers = 1;
         set_field(&c, a, values[i]);
         set_field(&c, b, values[k]);
-        status = trf_model_create(&model, &c, &err);
+        status = trf_model_create(&model, &c, NULL, &err);
         assert_true(status == TRF_OK || status == TRF_E_INVALID_ARG || status == TRF_E_LIMIT ||
                     status == TRF_E_NOMEM);
         assert_int_equal(status == TRF_OK, model != NULL);
@@ -2075,12 +2080,12 @@ static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int
     trf_error err;
     double score[8];
     uint64_t before = hash_state(l->trainer);
-    assert_int_equal(trf_forward_backward(l->trainer, batch, &report, &err), status);
+    assert_int_equal(trf_trainer_forward_backward(l->trainer, batch, &report, &err), status);
     assert_int_equal(err.where, where);
     assert_string_equal(err.what, what);
     assert_int_equal(report.target_tokens, 0);
-    assert_int_equal(trf_train_step(l->trainer, batch, &report, NULL), status);
-    assert_int_equal(trf_evaluate(l->trainer, batch, &report, NULL), status);
+    assert_int_equal(trf_trainer_step(l->trainer, batch, &report, NULL), status);
+    assert_int_equal(trf_trainer_evaluate(l->trainer, batch, NULL, &report, NULL), status);
     assert_int_equal(trf_reader_score(trf_translator_reader(l->translator), batch, NULL, score, NULL), status);
     assert_int_equal(kit_logits(l->translator, batch, &t, NULL), status);
     if (all) {                          /* the source alone is wrong */
@@ -2090,7 +2095,7 @@ static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int
         assert_int_equal(kit_encode(l->translator, &batch->source, &t, NULL), status);
     }
     assert_true(hash_state(l->trainer) == before);
-    assert_int_equal(trf_optimizer_step(l->trainer, &report, NULL), TRF_E_STATE);
+    assert_int_equal(trf_trainer_update(l->trainer, &report, NULL), TRF_E_STATE);
 }
 
 /* More rows than 31 bits count are refused by the lengths alone: no id is looked at. */
@@ -2114,12 +2119,12 @@ static void test_too_many_rows(void **state)
     batch.source.count = batch.target.count = 1;
     lengths[0] = 1;
     batch.ordinal = INT32_MAX;                  /* the first and only pair would be number 2^31 */
-    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, NULL, NULL), TRF_E_INVALID_ARG);
     batch.ordinal = -1;
-    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "ordinal");
     batch.ordinal = INT32_MAX - 1;
-    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, NULL, NULL), TRF_OK);
     lab_close(&l);
 }
 
@@ -2159,7 +2164,7 @@ static void test_bad_batches(void **state)
         x->ids = long_ids;
         wrong[0] = 0;
         wrong[1] = l.c.max_length - 1;          /* BOS or EOS is one more: just fits */
-        assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, &report, NULL), TRF_OK);
         wrong[1]++;
         refused_batch(&l, &batch, TRF_E_LIMIT, 1, name, !side);
         x->ids = good;
@@ -2176,22 +2181,22 @@ static void test_bad_batches(void **state)
         x->ids = good;
         wrong[0] = 2; wrong[1] = 4;
     }
-    assert_int_equal(trf_forward_backward(l.trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_train_step(l.trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_evaluate(l.trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_step(l.trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_evaluate(l.trainer, NULL, NULL, NULL, NULL), TRF_E_INVALID_ARG);
     batch.source.count = batch.target.count = 0;        /* no sentence: nothing to learn from */
-    assert_int_equal(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_STATE);
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_STATE);
     assert_string_equal(err.what, "tokens");
-    assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
-    assert_true(report.loss == 0 && report.target_tokens == 0);
+    assert_int_equal(trf_trainer_evaluate(l.trainer, &batch, NULL, &report, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "pairs");
     assert_int_equal(trf_translate(l.translator, &batch.source, NULL, NULL), TRF_OK);
     assert_int_equal(kit_count(l.translator, 0), 0);
     assert_int_equal(kit_translate(l.translator, good, -1, ids, 6, &n, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(n, 0);
     batch.source.count = batch.target.count = 2;
-    assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL),
+    assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL),
                      TRF_OK); /* unk (3) is an id like others */
-    assert_int_equal(trf_trainer_step(l.trainer), 1);
+    assert_int_equal(kit_updates(l.trainer), 1);
     lab_close(&l);
 }
 
@@ -2219,7 +2224,7 @@ static void test_growth(void **state)
     o.sequences = 40;
     l = lab_open(&c, &o);               /* one that has room from the beginning */
     for (step = 0; step < 4; step++)
-        assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL),
+        assert_int_equal(trf_trainer_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL),
                          TRF_OK);
     hash = hash_state(l.trainer);
     lab_close(&l);
@@ -2228,25 +2233,25 @@ static void test_growth(void **state)
     o.longest = 8;
     o.hooks = hooks;
     l = lab_open(&c, &o);
-    assert_int_equal(trf_train_step(l.trainer, &few, &got, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(l.trainer, &few, &got, NULL), TRF_OK);
     assert_true(got.loss == want[0].loss);
     calls = memory.calls;
     for (k = 1; ; k++) {                /* the arena cannot grow: the old one goes on */
         uint64_t before = hash_state(l.trainer);
         int64_t live = memory.live;
         memory.fail_at = memory.calls + k;
-        if (trf_train_step(l.trainer, &many, &got, &err) == TRF_OK) break;
+        if (trf_trainer_step(l.trainer, &many, &got, &err) == TRF_OK) break;
         assert_int_equal(err.status, TRF_E_NOMEM);
         assert_true(hash_state(l.trainer) == before);
         assert_int_equal(memory.live, live);
-        assert_int_equal(trf_evaluate(l.trainer, &few, &got, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(l.trainer, &few, NULL, &got, NULL), TRF_OK);
         assert_true(trf__is_finite(got.loss));
     }
     assert_true(k > 1 && memory.calls > calls);
     memory.fail_at = 0;
     assert_true(got.loss == want[1].loss);
     for (step = 2; step < 4; step++) {
-        assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &got, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_step(l.trainer, step % 2 ? &many : &few, &got, NULL), TRF_OK);
         assert_true(got.loss == want[step].loss);
     }
     assert_true(hash_state(l.trainer) == hash);
@@ -2264,9 +2269,9 @@ static void test_huge_gradient(void **state)
     uint64_t before = hash_weights(HASH_START, l.model);
     (void)state;
     l.trainer->options.clip_norm = TRF_NO_CLIPPING;
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     kit_set(trf_trainer_gradient(l.trainer, 0), 0, sizeof(trf_real) == 4 ? 1e25 : 1e153);
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.skipped, 1);
     assert_string_equal(report.tensor, "gradient_norm");
     assert_true(trf__is_finite(report.loss) && before == hash_weights(HASH_START, l.model));
@@ -2336,7 +2341,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
     for (step = 1; step <= 5; step++) {
         double norm = 0, scale;
         kit_put(l->model, l->model->weights, good, n); /* so that the loss is a number */
-        assert_int_equal(trf_forward_backward(trainer, batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(trainer, batch, &report, NULL), TRF_OK);
         kit_put(l->model, l->model->weights, before, n);
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
             trf_tensor g = kit_open(trf_trainer_gradient(trainer, t));
@@ -2349,7 +2354,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         }
         norm = sqrt(norm) / (double)report.target_tokens;
         scale = fmin(1, o->clip_norm / (norm + 1e-6)) / (double)report.target_tokens;
-        assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(trainer, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped,
                          !(norm * scale * (double)report.target_tokens < TRF__MAX_GRADIENT));
         if (report.skipped) break;
@@ -2424,15 +2429,15 @@ static void test_skipped_in_front(void **state)
         l.trainer->options.schedule = TRF_CONSTANT;
         l.trainer->options.warmup = 1;
         l.trainer->options.learning_rate = 0.01;
-        if (kind) assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+        if (kind) assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
         if (kind == 1) {
             kit_set(trf_trainer_gradient(l.trainer, 0), 0, HUGE_VAL);
-            assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
             assert_int_equal(report.skipped, 1);
         }
         if (kind == 2) trf_trainer_end_step(l.trainer);
         for (step = 1; step <= 3; step++)
-            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.step, 3 + (kind > 0));
         if (kind == 0) want = hash_weights(HASH_START, l.model);
         assert_true(hash_weights(HASH_START, l.model) == want);
@@ -2456,33 +2461,36 @@ static void test_late_reports(void **state)
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 6, 1, 7, VOCAB, 81), half[2];
     lab now = lab_of(&variants[15], 8, 2, 12, 2), late = lab_of(&variants[15], 8, 2, 12, 2);
-    trf_step_report asked, got, other;
+    trf_step_report asked, got, other, none;
     trf_error err;
     int step, i;
     (void)state;
+    memset(&none, 0, sizeof none);
     half[0] = kit_slice(&batch, 0, 2);
     half[1] = kit_slice(&batch, 2, 4);
     for (i = 0; i < 2; i++) {           /* before the first update, with and without gradients */
         memset(&got, 0x55, sizeof got);
-        assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_E_STATE);
-        assert_string_equal(err.what, "report");
-        assert_true(got.step == 0 && got.loss == 0 && got.tensor[0] == 0);
+        assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_OK);
+        assert_cleared(&err);
+        same_reports(&got, &none);
         if (i) trf_trainer_end_step(late.trainer); /* an update of the caller's own is none */
-        else assert_int_equal(trf_forward_backward(late.trainer, &half[1], NULL, NULL), TRF_OK);
+        else assert_int_equal(trf_trainer_forward_backward(late.trainer, &half[1], NULL, NULL), TRF_OK);
     }
-    assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_E_STATE);
+    none.step = 1;
+    assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
+    same_reports(&got, &none);
     trf_trainer_end_step(now.trainer);
     for (step = 0; step < 6; step++) {
         if (step == 3) {                /* two micro-batches */
             for (i = 0; i < 2; i++) {
-                assert_int_equal(trf_forward_backward(now.trainer, &half[i], &asked, NULL), TRF_OK);
-                assert_int_equal(trf_forward_backward(late.trainer, &half[i], NULL, NULL), TRF_OK);
+                assert_int_equal(trf_trainer_forward_backward(now.trainer, &half[i], &asked, NULL), TRF_OK);
+                assert_int_equal(trf_trainer_forward_backward(late.trainer, &half[i], NULL, NULL), TRF_OK);
             }
-            assert_int_equal(trf_optimizer_step(now.trainer, &asked, NULL), TRF_OK);
-            assert_int_equal(trf_optimizer_step(late.trainer, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_update(now.trainer, &asked, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_update(late.trainer, NULL, NULL), TRF_OK);
         } else {
-            assert_int_equal(trf_train_step(now.trainer, &batch, &asked, NULL), TRF_OK);
-            assert_int_equal(trf_train_step(late.trainer, &batch, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_step(now.trainer, &batch, &asked, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_step(late.trainer, &batch, NULL, NULL), TRF_OK);
         }
         assert_int_equal(asked.step, step + 2);
         assert_true(asked.loss > 0 && asked.gradient_norm > 0 && asked.learning_rate > 0);
@@ -2491,15 +2499,15 @@ static void test_late_reports(void **state)
         assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_OK);
         assert_cleared(&err);
         same_reports(&asked, &got);
-        assert_int_equal(trf_evaluate(late.trainer, &half[0], &other, NULL), TRF_OK);
-        assert_int_equal(trf_forward_backward(late.trainer, &half[0], &other, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_evaluate(late.trainer, &half[0], NULL, &other, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(late.trainer, &half[0], &other, NULL), TRF_OK);
         trf_trainer_discard_gradients(late.trainer);
         assert_true(other.loss != asked.loss);
         assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
         same_reports(&asked, &got);
     }
-    trf_trainer_end_step(
-        late.trainer); /* the report is that of update 7, whatever the number of the step */
+    trf_trainer_end_step(late.trainer);         /* the report is that of update 7, and counts this one */
+    asked.step++;
     assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
     same_reports(&asked, &got);
     trf_trainer_end_step(now.trainer);
@@ -2526,22 +2534,22 @@ static void test_late_reports_of_skipped_steps(void **state)
     (void)state;
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor g = trf_trainer_gradient(l.trainer, i);
-        int64_t n = trf_tensor_count(&g), step = trf_trainer_step(l.trainer);
+        int64_t n = trf_tensor_count(&g), step = kit_updates(l.trainer);
         uint64_t before = hash_weights(HASH_START, l.model);
         assert_true(n <= MAX_WEIGHTS);
-        assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
         assert_int_equal(trf_tensor_read(&g, numbers, n, NULL), TRF_OK);
         numbers[n - 1] = (trf_real)(i % 2 ? NAN : HUGE_VAL);
         assert_int_equal(trf_tensor_write(&g, numbers, n, NULL), TRF_OK);
-        if (i % 3) assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_OK);
-        else assert_int_equal(trf_optimizer_step(l.trainer, &again, NULL), TRF_OK);
+        if (i % 3) assert_int_equal(trf_trainer_update(l.trainer, NULL, NULL), TRF_OK);
+        else assert_int_equal(trf_trainer_update(l.trainer, &again, NULL), TRF_OK);
         assert_int_equal(trf_trainer_report(l.trainer, &report, NULL), TRF_OK);
         if (i % 3 == 0) same_reports(&report, &again);
         assert_int_equal(report.skipped, 1);
         assert_int_equal(report.step, step + 1);
         assert_string_equal(report.tensor, g.name);
         assert_true(hash_weights(HASH_START, l.model) == before);
-        assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_step(l.trainer, &batch, NULL, NULL), TRF_OK);
         assert_int_equal(trf_trainer_report(l.trainer, &report, NULL), TRF_OK);
         assert_true(report.skipped == 0 && report.tensor[0] == 0 && report.step == step + 2);
         assert_true(hash_weights(HASH_START, l.model) != before);
@@ -2616,7 +2624,7 @@ static void test_reading_and_writing(void **state)
         assert_int_equal(trf_tensor_read(&t, numbers, trf_tensor_count(&t), NULL), TRF_OK);
         for (i = 0; i < trf_tensor_count(&t); i++) assert_true(numbers[i] == 0);
     }
-    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     weights = hash_weights(HASH_START, l.model);
     gradients = hash_gradients(HASH_START, l.trainer);
     for (k = 0; k < trf_model_parameter_count(l.model); k++) {
@@ -2669,10 +2677,10 @@ static void test_no_old_gradients(void **state)
             reused = lab_of(&used, 8, 2, 12, 2);
             next = kit_fill(&new_data, 2, 1, 1, 5, 85);
             for (i = 0; empty && i < 2; i++) new_data.source_lengths[i] = 0;
-            assert_int_equal(trf_forward_backward(reused.trainer, &old, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(reused.trainer, &old, NULL, NULL), TRF_OK);
             trf_trainer_discard_gradients(reused.trainer);
-            assert_int_equal(trf_forward_backward(reused.trainer, &next, NULL, NULL), TRF_OK);
-            assert_int_equal(trf_forward_backward(fresh.trainer, &next, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(reused.trainer, &next, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(fresh.trainer, &next, NULL, NULL), TRF_OK);
             if (hash_gradients(HASH_START, reused.trainer) !=
                 hash_gradients(HASH_START, fresh.trainer))
                 fail_msg("%s: old gradients are left", used.name);
@@ -2697,7 +2705,7 @@ static void test_written_and_averaged(void **state)
         c.tying = tied ? TRF_TIED_ALL : TRF_UNTIED;
         for (i = 0; i < 3; i++) {
             c.seed = (uint64_t)(10 * tied + i);
-            assert_int_equal(trf_model_create(&models[i], &c, &err), TRF_OK);
+            assert_int_equal(trf_model_create(&models[i], &c, NULL, &err), TRF_OK);
         }
         assert_int_equal(trf_model_copy(&mean, models[1], &err), TRF_OK);
         assert_int_equal(trf_model_copy(&read_only, models[2], &err), TRF_OK);
@@ -2744,9 +2752,9 @@ static void test_average_refused(void **state)
     trf_error err;
     uint64_t before;
     (void)state;
-    assert_int_equal(trf_model_create(&models[0], &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&models[0], &c, NULL, &err), TRF_OK);
     other.n_heads = 4;              /* the same shapes */
-    assert_int_equal(trf_model_create(&models[1], &other, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&models[1], &other, NULL, &err), TRF_OK);
     models[2] = NULL;
     before = hash_weights(HASH_START, models[0]);
     assert_int_equal(trf_model_average(models[0], models, 2, &err), TRF_E_SHAPE);

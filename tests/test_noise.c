@@ -587,16 +587,16 @@ static void parts_of_a_step(void **state)
         trf_step_report report;
         trf_batch whole = kit_fill(&p, 16, 2, 20, 60, 9), part;
         int32_t i, each = way ? 5 : 16;
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         OK(trf_trainer_create(&trainer, model, &training, &err));
         for (i = 0; i < 16; i += each) {
             part = kit_slice(&whole, i, each < 16 - i ? each : 16 - i);
             part.ordinal = i;
             OK(trf_noise_apply(noise, &part, &part, &err));
             if (way < 2) part.ordinal = 0;
-            OK(trf_forward_backward(trainer, &part, NULL, &err));
+            OK(trf_trainer_forward_backward(trainer, &part, NULL, &err));
         }
-        OK(trf_optimizer_step(trainer, &report, &err));
+        OK(trf_trainer_update(trainer, &report, &err));
         loss[way] = report.loss;
         norm[way] = report.gradient_norm;
         trf_trainer_destroy(trainer);
@@ -956,14 +956,14 @@ static void learning(void **state)
         trf_train_set_dropout(&to, 0);
         to.label_smoothing = 0;
         to.schedule = TRF_CONSTANT; to.learning_rate = 0.005; to.warmup = 10;
-        OK(trf_model_create(&model, &c, &err));
+        OK(trf_model_create(&model, &c, NULL, &err));
         if (o.kind != TRF_NOISE_MASKS) OK(trf_model_set_vocabs(model, v, v, &err));
         OK(trf_trainer_create(&trainer, model, &to, &err));
         noise = open_noise(&o);
         for (i = 0; i < 80; i++) {
             OK(trf_corpus_next(corpus, &batch, &err));
             OK(trf_noise_apply(noise, &batch, &batch, &err));
-            OK(trf_train_step(trainer, &batch, &report, &err));
+            OK(trf_trainer_step(trainer, &batch, &report, &err));
             if (i == 0) first = report.loss;
         }
         if (!(report.loss < 0.4 * first)) fail_msg("kind %d: from %g to %g", k, first, report.loss);

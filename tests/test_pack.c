@@ -28,7 +28,7 @@ static void same_answers(void **state)
             trf_model *model = NULL;
             uint64_t before;
             int32_t i, matrices = 0;
-            OK(trf_model_create(&model, &config, &err));
+            OK(trf_model_create(&model, &config, NULL, &err));
             before = answers(model, weights, 0, NULL, NULL);
             OK(trf_model_pack(model, weights, &err));
             OK(trf_model_pack(model, weights, &err));
@@ -67,7 +67,7 @@ static void many_rows(void **state)
         int64_t rows, i;
         int packed;
         config.device.products = kit_cblas_serves() ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_BUILT_IN;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
         rows = kit_target_rows(model, &batch.target);
         assert_true(rows > 512);
@@ -110,7 +110,7 @@ static void less_memory(void **state)
         config.hooks = kit_hooks(&memory);
         search.hooks = config.hooks;
         search.max_tokens = search.max_sentences = 8;       /* little else than weights */
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         for (i = 0; i < trf_model_parameter_count(model); i++) {
             trf_tensor p = trf_model_parameter(model, i);
             if (p.rank == 2 && !strstr(p.name, "embed")) matrices += trf_tensor_count(&p);
@@ -139,8 +139,8 @@ static void refusals(void **state)
     trf_trainer *trainer = NULL;
     int32_t copied;
     (void)state;
-    OK(trf_model_create(&model, &config, &err));
-    OK(trf_model_create(&plain, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
+    OK(trf_model_create(&plain, &config, NULL, &err));
     search.weights = TRF_WEIGHTS_INT8;              /* floats alone are rounded to 8 bits */
     FAILS(sizeof(trf_real) == 8 ? TRF_E_UNSUPPORTED : TRF_OK,
           trf_translator_create(&t, plain, &search, &err));
@@ -170,7 +170,7 @@ static void memory_ends(void **state)
     (void)state;
     memset(&memory, 0, sizeof memory);
     config.hooks = kit_hooks(&memory);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
     ALLOCATIONS_FAIL(memory, 5, trf_model_pack(model, TRF_WEIGHTS_FULL, &err),
                      answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);

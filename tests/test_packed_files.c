@@ -24,7 +24,7 @@ static trf_model *packed_model(const trf_config *config, trf_weights weights)
     trf_vocab *vocab = NULL;
     char word[16];
     int32_t i;
-    OK(trf_model_create(&model, config, &err));
+    OK(trf_model_create(&model, config, NULL, &err));
     OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
     OK(trf_vocab_finish(vocab, VOCAB, 1, &err));
     for (i = 4; i < VOCAB; i++) {
@@ -283,7 +283,7 @@ static void packed_while_read(void **state)
         trf_train_options training = kit_training();
         trf_trainer *trainer = NULL;
         uint64_t before;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
         OK(trf_model_save(model, path, NULL, &err));
         trf_model_destroy(model);

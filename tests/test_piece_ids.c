@@ -444,13 +444,13 @@ static void travels(void **state)
     config.eos = 1;
     config.unk = 0;
     config.decoder_start = TRF_START_PAD;
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
     assert_int_equal(close(mkstemp(path)), 0);
     OK(trf_model_save(m, path, NULL, &err));
     OK(trf_model_load(&back, path, NULL, &err));
     assert_int_equal(unlink(path), 0);
-    kept = trf_model_target_vocab(back);
+    kept = trf_model_vocab(back, TRF_TARGET);
     assert_true(trf__vocab_n_bytes(kept) == trf__vocab_n_bytes(v) &&
                 !memcmp(trf__vocab_bytes(kept), trf__vocab_bytes(v),
                         (size_t)trf__vocab_n_bytes(v)));
@@ -465,7 +465,7 @@ static void travels(void **state)
     trf_model_destroy(m);
     config.bos = 2;
     config.decoder_start = TRF_START_BOS;
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     FAILS(trf_model_set_vocabs(m, v, v, &err), TRF_E_SHAPE, "bos", -1);
     trf_model_destroy(m);
     trf_vocab_destroy(copy);

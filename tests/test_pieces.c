@@ -545,13 +545,13 @@ static void travels(void **state)
     config.d_ff = 16;
     config.encoder_layers = config.decoder_layers = 1;
     config.source_vocab = config.target_vocab = trf_vocab_size(v);
-    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_create(&m, &config, NULL, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
     assert_int_equal(close(mkstemp(path)), 0);
     OK(trf_model_save(m, path, NULL, &err));
     OK(trf_model_load(&back, path, NULL, &err));
     assert_int_equal(unlink(path), 0);
-    kept = trf_model_source_vocab(back);
+    kept = trf_model_vocab(back, TRF_SOURCE);
     assert_int_equal(trf_vocab_kind(kept), TRF_SENTENCEPIECE);
     assert_true(kept->pieces->model_bytes == (int64_t)model.n &&
                 !memcmp(kept->pieces->model, model.bytes, model.n));

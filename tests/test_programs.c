@@ -41,12 +41,12 @@ static void front_page(void **state)
     trf_train_set_dropout(&training, 0);
     (void)state;
 
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();
         trf_step_report report;
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
         assert_int_equal(report.step, step);
         assert_true(fabs(report.learning_rate - trf_learning_rate(&training, 32, step)) < 1e-15);
         if (step == 1) first = report.loss;
@@ -104,7 +104,7 @@ static void strings(void **state)
     config.source_vocab = trf_vocab_size(source);
     config.target_vocab = trf_vocab_size(target);
     config.encoder_layers = config.decoder_layers = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, source, target, &err));
     trf_vocab_destroy(source);
     trf_vocab_destroy(target);
@@ -113,15 +113,15 @@ static void strings(void **state)
         trf_batch batch;
         for (i = 0; i < 32; i++) {
             sentence(pick(63), from, to, sizeof from);      /* the last one is never seen */
-            OK(trf_vocab_encode(trf_model_source_vocab(model), from, ids[0] + 3 * i, 3, &n, &err));
-            OK(trf_vocab_encode(trf_model_target_vocab(model), to, ids[1] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), from, ids[0] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), to, ids[1] + 3 * i, 3, &n, &err));
             lengths[i] = n;
         }
         batch.source = sequences_of(ids[0], lengths, 32);
         batch.target = sequences_of(ids[1], lengths, 32);
         batch.ordinal = 0;
         memset(&batch.place, 0, sizeof batch.place);
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
     OK(trf_model_save(model, in_folder("de-fr.safetensors"), NULL, &err));
@@ -152,7 +152,7 @@ static void strings(void **state)
     assert_int_equal(bytes, strlen(to));
     for (i = 0; i < 3; i++) {           /* the others too */
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, i);
-        OK(trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, to, sizeof to, NULL,
+        OK(trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, to, sizeof to, NULL,
                             &err));
         OK(trf_hypothesis_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
         assert_string_equal(buffer, to);
@@ -185,7 +185,7 @@ static void strings(void **state)
 
     source = kit_pieces(NULL);          /* more ids than bytes */
     config.source_vocab = config.target_vocab = trf_vocab_size(source);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, source, source, &err));
     OK(trf_translator_create(&translator, model, NULL, &err));
     OK(trf_translate_text(translator, "aaaaaaaaaaaaaaaa", buffer, sizeof buffer, &err));
@@ -267,20 +267,20 @@ static void own_memory_and_cancel(void **state)
     uint64_t hash;
     (void)state;
     config.hooks = training.hooks = search.hooks = game_hooks(&g);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     assert_true(g.blocks > 0 && g.bytes <= (int64_t)trf_model_memory(&config, NULL));
     g.logged = 0;               /* a build that is not optimised has said so */
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     OK(trf_translate(translator, &batch->source, NULL, &err));
     before = g.blocks;
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     OK(trf_translate(translator, &batch->source, NULL, &err));
     assert_int_equal(g.blocks, before);                 /* nothing new in steady state */
 
     g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     before = g.asked;
     assert_true(
         before >=
@@ -289,7 +289,7 @@ static void own_memory_and_cancel(void **state)
     for (at = 1; at <= before; at++) {
         g.asked = 0;
         g.quit_at = at;
-        FAILS(TRF_E_CANCELLED, trf_train_step(trainer, batch, &report, &err));
+        FAILS(TRF_E_CANCELLED, trf_trainer_step(trainer, batch, &report, &err));
         assert_true(hash_state(trainer) == hash);
     }
     for (i = 0; i < 3; i++) { /* what can be recorded is, after the second time */
@@ -306,7 +306,7 @@ static void own_memory_and_cancel(void **state)
     }
     g.quit_at = 0;
     for (i = 0; i < 2; i++) OK(trf_translate(translator, &batch->source, NULL, &err));
-    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_trainer_step(trainer, batch, &report, &err));
     assert_int_equal(report.step, 4);                   /* the cancelled ones do not count */
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
@@ -407,18 +407,18 @@ static void corpus_and_checkpoint(void **state)
     (void)state;
     trf_train_set_dropout(&training, 0.1);
     config.encoder_layers = config.decoder_layers = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) {
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
         sentences += batch.source.count;
         if (++steps == 13)
             OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), NULL, &err));
     }
     assert_int_equal(status, TRF_E_END);
     assert_int_equal(err.status, TRF_E_END);
-    assert_int_equal(sentences, 3 * trf_corpus_size(corpus));
-    assert_int_equal(trf_corpus_epoch(corpus), 3);
+    assert_int_equal(sentences, 3 * trf_corpus_facts(corpus)->pairs);
+    assert_int_equal(trf_corpus_facts(corpus)->epoch, 3);
     assert_true(steps > 20);
     whole = hash_state(trainer);
     trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
@@ -426,12 +426,12 @@ static void corpus_and_checkpoint(void **state)
     corpus = filled_corpus();           /* another life */
     OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL,
                            &err));
-    assert_int_equal(trf_trainer_step(trainer), 13);
+    assert_int_equal(kit_updates(trainer), 13);
     assert_true(hash_state(trainer) != whole);
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK)
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     assert_int_equal(status, TRF_E_END);
-    assert_int_equal(trf_trainer_step(trainer), steps);
+    assert_int_equal(kit_updates(trainer), steps);
     assert_true(hash_state(trainer) == whole);
     trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
 }
@@ -461,7 +461,7 @@ static void own_loop(void **state)
     kept = hash_tensor(HASH_START, trf_model_parameter(model, frozen));
 
     for (round = 0; round < 30; round++) {              /* plain gradient descent */
-        OK(trf_forward_backward(trainer, batch, &report, &err));
+        OK(trf_trainer_forward_backward(trainer, batch, &report, &err));
         tokens = (double)report.target_tokens;
         squares = 0;
         for (i = 0; i < trf_model_parameter_count(model); i++) {
@@ -488,8 +488,8 @@ static void own_loop(void **state)
             kit_close(&g);
         }
         trf_trainer_end_step(trainer);
-        assert_int_equal(trf_trainer_step(trainer), round + 1);
-        OK(trf_evaluate(trainer, batch, &after, &err));
+        assert_int_equal(kit_updates(trainer), round + 1);
+        OK(trf_trainer_evaluate(trainer, batch, NULL, &after, &err));
         if (round == 0) { /* the loss falls by what the gradient promises */
             first = report.loss;
             expected = rate * squares;
@@ -498,8 +498,8 @@ static void own_loop(void **state)
     }
     assert_true(after.loss < first - 0.05);
     assert_true(kept == hash_tensor(HASH_START, trf_model_parameter(model, frozen)));
-    FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* there are none left */
-    assert_int_equal(trf_trainer_step(trainer), round);
+    FAILS(TRF_E_STATE, trf_trainer_update(trainer, &report, &err));     /* there are none left */
+    assert_int_equal(kit_updates(trainer), round);
     assert_null(trf_trainer_gradient(trainer, -1).data);
     assert_null(trf_trainer_parameter(trainer, trf_model_parameter_count(model)).data);
     trf_trainer_destroy(trainer);
@@ -520,7 +520,7 @@ static void changed_gradients(void **state)
     (void)state;
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    OK(trf_forward_backward(trainer, backwards(&p), &report, &err));
+    OK(trf_trainer_forward_backward(trainer, backwards(&p), &report, &err));
     w = trf_model_parameter(model, 0);
     g = trf_trainer_gradient(trainer, 0);
     before = hash_tensor(HASH_START, w);
@@ -528,7 +528,7 @@ static void changed_gradients(void **state)
     g = kit_open(g);
     memset(g.data, 0, (size_t)trf_tensor_count(&g) * sizeof *g.data);
     kit_close(&g);
-    OK(trf_optimizer_step(trainer, &report, &err));
+    OK(trf_trainer_update(trainer, &report, &err));
     assert_true(before == hash_tensor(HASH_START, w));
     assert_true(all != hash_weights(HASH_START, model));
     trf_trainer_destroy(trainer);
@@ -728,7 +728,7 @@ static void *train_rank(void *argument)
     r->status = trf_model_copy(&r->model, learnt, NULL);
     if (r->status == TRF_OK) r->status = trf_trainer_create(&trainer, r->model, &training, NULL);
     for (step = 0; r->status == TRF_OK && step < RANK_STEPS; step++)
-        r->status = trf_train_step(trainer, &part, &r->report, NULL);
+        r->status = trf_trainer_step(trainer, &part, &r->report, NULL);
     if (r->status == TRF_OK) r->hash = hash_state(trainer);
     trf_trainer_destroy(trainer);
     return NULL;
@@ -765,7 +765,7 @@ static void two_machines(void **state)
     training.epsilon = 1e-3;
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
+    for (i = 0; i < RANK_STEPS; i++) OK(trf_trainer_step(trainer, &p.batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor a = kit_open(trf_model_parameter(model, i)),
                    b = kit_open(trf_model_parameter(ranks[0].model, i));
@@ -821,12 +821,12 @@ static void broken_network(void **state)
     for (calls = 0; calls < 5; calls++) {           /* four layers, and the embeddings */
         uint64_t before = hash_state(trainer);
         good = calls;
-        FAILS(TRF_E_BACKEND, trf_train_step(trainer, backwards(&p), &report, &err));
+        FAILS(TRF_E_BACKEND, trf_trainer_step(trainer, backwards(&p), &report, &err));
         assert_true(hash_state(trainer) == before);
-        FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* discarded */
+        FAILS(TRF_E_STATE, trf_trainer_update(trainer, &report, &err));     /* discarded */
     }
     good = 5;
-    OK(trf_train_step(trainer, backwards(&p), &report, &err));
+    OK(trf_trainer_step(trainer, backwards(&p), &report, &err));
     assert_int_equal(good, 0);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -882,7 +882,7 @@ static void decoder_only(void **state)
     config.encoder_layers = 0;
     config.decoder_layers = 1;
     config.max_length = 24;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     assert_int_equal(trf_model_parameter_index(model, "src_embed.weight"), -1);
     assert_int_equal(trf_model_parameter_index(model, "decoder.layers.0.norm3.weight"), -1);
     OK(trf_trainer_create(&trainer, model, &training, &err));
@@ -894,7 +894,7 @@ static void decoder_only(void **state)
             lengths[i] = LENGTH;
             for (k = 0; k < LENGTH; k++) ids[i * LENGTH + k] = FIRST + (start + k) % CYCLE;
         }
-        OK(trf_train_step(trainer, &batch, &report, &err));
+        OK(trf_trainer_step(trainer, &batch, &report, &err));
     }
     assert_true(report.accuracy > 0.9);         /* all but the first */
     trf_trainer_destroy(trainer);
@@ -964,10 +964,10 @@ static void encoder_only(void **state)
     trf_tensor out[2], little = trf_tensor_of(logits, 2, 1, VOCAB, 1);
     int32_t i;
     (void)state;
-    OK(trf_model_create(&whole, &config, &err));
+    OK(trf_model_create(&whole, &config, NULL, &err));
     config.kind = TRF_ENCODER_ONLY;
     config.decoder_layers = 0;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor to = trf_model_parameter(model, i),
                    from = trf_model_parameter(whole, trf_model_parameter_index(whole, to.name));
@@ -1028,8 +1028,8 @@ static void nothing_given(void **state)
     int32_t n = 0;
     char text[8];
     (void)state;
-    assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) &&
-                !trf_model_target_vocab(NULL));
+    assert_true(!trf_model_config(NULL) && !trf_model_vocab(NULL, TRF_SOURCE) &&
+                !trf_model_vocab(NULL, TRF_TARGET));
     assert_true(trf_model_parameter_count(NULL) == 0 && trf_model_parameter_total(NULL) == 0 &&
                 !trf_model_parameter(NULL, 0).data);
     for (n = -1; n < 999999; n += 1000000) {
@@ -1041,7 +1041,7 @@ static void nothing_given(void **state)
     assert_true(trf_model_parameter_index(NULL, "x") == -1 &&
                 trf_model_parameter_index(learnt, NULL) == -1);
     assert_true(kit_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
-    assert_true(trf_trainer_step(NULL) == 0 && !trf_trainer_options(NULL));
+    assert_true(kit_updates(NULL) == 0 && !trf_trainer_options(NULL));
     assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
                 trf_tensor_count(NULL) == 0);
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
@@ -1068,13 +1068,13 @@ static void nothing_given(void **state)
         FAILS(TRF_E_INVALID_ARG, trf_translate_text(NULL, "a", text, sizeof text, &err));
         assert_string_equal(text, "");
         memset(&report, 0x55, sizeof report);
-        FAILS(TRF_E_INVALID_ARG, trf_train_step(NULL, batch, &report, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_trainer_step(NULL, batch, &report, &err));
         assert_true(report.step == 0 && report.loss == 0);
         memset(&half, 0, sizeof half);
         half.free = free_nothing;
         config.source_vocab = config.target_vocab = 9;
         config.hooks = training.hooks = search.hooks = load.hooks = pairs_of.hooks = half;
-        FAILS(TRF_E_INVALID_ARG, trf_model_create(&model, &config, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_model_create(&model, &config, NULL, &err));
         assert_string_equal(err.what, "hooks");
         FAILS(TRF_E_INVALID_ARG, trf_trainer_create(&trainer, learnt, &training, &err));
         FAILS(TRF_E_INVALID_ARG, trf_translator_create(&t, learnt, &search, &err));
@@ -1105,15 +1105,15 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, "a", NULL, sizeof text, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, NULL, &report, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &no_ids, &report, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_evaluate(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &no_ids, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_evaluate(trainer, NULL, NULL, &report, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_copy(&copy, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_load(&copy, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", NULL, &err));
-    assert_int_equal(trf_train_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_train_step(trainer, batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_step(trainer, batch, NULL, NULL), TRF_OK);
     trf_trainer_destroy(trainer);
     trf_translator_destroy(t);
     trf_model_destroy(model);

@@ -35,7 +35,7 @@ static trf_config small(trf_kind kind)
 static trf_model *model_of(const trf_config *c)
 {
     trf_model *model = NULL;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     return model;
 }
 
@@ -107,7 +107,7 @@ static void nonsense_in_held_out_pairs(void **state)
         percent = 7;
         FAILS(TRF_E_INVALID_ARG, trf_error_rate(translator, &b, &percent, &err));
         assert_true(percent == 0);
-        FAILS(TRF_E_INVALID_ARG, trf_evaluate_all(trainer, &b, NULL, &report, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_trainer_evaluate(trainer, &b, NULL, &report, &err));
         assert_true(report.loss == 0 && report.target_tokens == 0);
     }
     memset(&choice, 0, sizeof choice);
@@ -257,20 +257,20 @@ static void a_rejected_batch_counts_as_used(void **state)
     o.hooks.free = release;
     OK(trf_trainer_create(&trainer, model, &o, &err));
     OK(trf_corpus_next(corpus, &batch, &err));
-    OK(trf_train_step(trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(trainer, &batch, NULL, &err));
     OK(trf_corpus_next(corpus, &batch, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &batch, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &batch, NULL, &err));
     assert_int_equal(resumed_at(trainer, corpus, bad), 2);
     trf_trainer_discard_gradients(trainer);             /* there are none */
     assert_int_equal(resumed_at(trainer, corpus, bad), 2);
     OK(trf_corpus_next(corpus, &batch, &err));          /* skipped by the program */
     OK(trf_corpus_next(corpus, &batch, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &batch, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &batch, NULL, &err));
     assert_int_equal(resumed_at(trainer, corpus, bad), 4);
     OK(trf_corpus_next(corpus, &batch, &err));          /* skipped */
     OK(trf_corpus_next(corpus, &batch, &err));          /* a cancelled one comes again */
     stop_now = 1;
-    FAILS(TRF_E_CANCELLED, trf_train_step(trainer, &batch, NULL, &err));
+    FAILS(TRF_E_CANCELLED, trf_trainer_step(trainer, &batch, NULL, &err));
     stop_now = 0;
     assert_int_equal(resumed_at(trainer, corpus, bad), 5);
     for (fail = 0; fail < 3; fail++) {                  /* a call that fails moves nothing */
@@ -279,7 +279,7 @@ static void a_rejected_batch_counts_as_used(void **state)
         left = 1 << 30;
         assert_int_equal(resumed_at(trainer, corpus, bad), 5);
     }
-    OK(trf_train_step(trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(trainer, &batch, NULL, &err));
     OK(trf_stage_create(&stage, trainer, 1, NULL, NULL, &err));
     OK(trf_corpus_next(corpus, &batch, &err));
     FAILS(TRF_E_INVALID_ARG, trf_stage_forward(stage, 0, &batch, NULL, NULL, &err));
@@ -309,7 +309,7 @@ static void a_batch_without_targets_counts_as_used(void **state)
     batch.source.ids = ids;
     batch.target.ids = none;
     batch.source.lengths = batch.target.lengths = &length;
-    FAILS(TRF_E_STATE, trf_train_step(trainer, &batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_step(trainer, &batch, NULL, &err));
     assert_int_equal(resumed_at(trainer, corpus, 0), 1);
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);
@@ -550,7 +550,7 @@ static void packed_models_have_the_same_bits(void **state)
             trf_model *model = NULL;
             trf_translator *t;
             trf_batch text;
-            if (trf_model_create(&model, &config, &err) == TRF_E_BACKEND) break;   /* no CBLAS */
+            if (trf_model_create(&model, &config, NULL, &err) == TRF_E_BACKEND) break;   /* no CBLAS */
             if (packed) OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
             t = translator_of(model, NULL);
             memset(&text, 0, sizeof text);

@@ -145,11 +145,11 @@ static void an_empty_batch_has_no_queries(void **state)
     trf_model *model = NULL;
     trf_batch batch = random_batch(&p, 3, 9, 1);
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
-    OK(trf_forward_backward(trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(trainer, &batch, NULL, &err));
     batch.source.count = batch.target.count = 0;
-    OK(trf_forward_backward(trainer, &batch, NULL, &err));
+    OK(trf_trainer_forward_backward(trainer, &batch, NULL, &err));
     assert_int_equal(trainer->pass.encoder.max_queries, trainer->pass.encoder.max_keys);
     assert_int_equal(trainer->pass.decoder.max_queries, trainer->pass.decoder.max_keys);
     trf_trainer_destroy(trainer);
@@ -223,24 +223,24 @@ static void *rank_main(void *argument)
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     int step;
-    j->failures += trf_model_create(&model, &j->c, NULL) != TRF_OK;
+    j->failures += trf_model_create(&model, &j->c, NULL, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
     for (step = 0; step < UPDATES && !j->failures; step++) {
         trf_batch b = batch_for(&j->c, p, PAIRS - 4 * step, 50 + (uint64_t)step);
         if (j->split) {
-            j->failures += trf_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
             if (step == 1) {
                 b = batch_for(&j->c, p, 5, 60);
-                j->failures += trf_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
+                j->failures += trf_trainer_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
             }
-            j->failures += trf_optimizer_step(trainer, &j->reports[step], NULL) != TRF_OK;
+            j->failures += trf_trainer_update(trainer, &j->reports[step], NULL) != TRF_OK;
             continue;
         }
         if (step == 1) {
-            j->failures += trf_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(trainer, &b, NULL, NULL) != TRF_OK;
             b = batch_for(&j->c, p, 5, 60);
         }
-        j->failures += trf_train_step(trainer, &b, &j->reports[step], NULL) != TRF_OK;
+        j->failures += trf_trainer_step(trainer, &b, &j->reports[step], NULL) != TRF_OK;
     }
     j->hash = j->failures ? 0 : hash_state(trainer);
     trf_trainer_destroy(trainer);
@@ -372,7 +372,7 @@ static void bytes_of_an_update(void **state)
     trf_model *model;
     (void)state;
     run_ranks(&j, 2, jobs);
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     assert_int_equal(jobs[0].bytes, UPDATES * (model->layout.n_weights + TRF__TALLIES) *
                                         (int64_t)sizeof(trf_real));
     trf_model_destroy(model);
@@ -407,34 +407,34 @@ static void failures_lose_nothing(void **state)
     j.o.all_reduce = reduce;
     j.o.all_reduce_end = reduce_end;
     j.o.user = &j;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     before = hash_state(trainer);
     j.fail_at = 1 << 20;
-    FAILS(TRF_E_STATE, trf_optimizer_step(trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(trainer, NULL, &err));
     for (k = 1;; k++) {                         /* each call of the hook fails in turn */
         trf_status status;
         j.calls = j.ends = 0;
         j.fail_at = k;
-        status = trf_train_step(trainer, &b, &report, &err);
+        status = trf_trainer_step(trainer, &b, &report, &err);
         if (status == TRF_OK) break;
         assert_int_equal(status, TRF_E_BACKEND);
         assert_string_equal(err.what, "all_reduce");
         assert_int_equal(j.calls, k);           /* and is not called again */
         assert_true(hash_state(trainer) == before);
-        FAILS(TRF_E_STATE, trf_optimizer_step(trainer, NULL, &err));
+        FAILS(TRF_E_STATE, trf_trainer_update(trainer, NULL, &err));
         while (j.n_begun > 0) free(j.copies[--j.n_begun]);
     }
     calls = k - 1;
     assert_true(calls >= 9);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     for (k = 1; k <= 3; k++) {                  /* so does each end of a round */
         j.calls = j.ends = 0;
         j.fail_at = -k;
-        FAILS(TRF_E_BACKEND, trf_train_step(trainer, &b, &report, &err));
+        FAILS(TRF_E_BACKEND, trf_trainer_step(trainer, &b, &report, &err));
         assert_int_equal(j.ends, k);
         assert_true(hash_state(trainer) == before);
         while (j.n_begun > 0) free(j.copies[--j.n_begun]);
@@ -444,7 +444,7 @@ static void failures_lose_nothing(void **state)
     j.calls = 0;
     wanted = p.target[20];
     p.target[20] = VOCAB;
-    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &b, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_step(trainer, &b, &report, &err));
     assert_int_equal(err.where, 20);
     assert_int_equal(j.calls, 0);
     p.target[20] = wanted;
@@ -468,7 +468,7 @@ static void failures_lose_nothing(void **state)
         cancel_after = 1 << 20;
         OK(trf_trainer_set_options(trainer, &o, &err));
         cancel_after = k;
-        status = trf_train_step(trainer, &b, &report, &err);
+        status = trf_trainer_step(trainer, &b, &report, &err);
         if (status == TRF_OK) break;
         assert_int_equal(status, TRF_E_CANCELLED);
         assert_int_equal(j.calls, 0);
@@ -493,34 +493,34 @@ static void parts_are_whole(void **state)
     uint64_t wanted;
     int k;
     (void)state;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
-    OK(trf_forward_backward(trainer, &b, &report, &err));
+    OK(trf_trainer_forward_backward(trainer, &b, &report, &err));
     assert_int_equal(report.target_tokens, kit_target_rows(model, &b.target));
-    OK(trf_forward_backward(trainer, &second, NULL, &err));
-    OK(trf_optimizer_step(trainer, &sum, &err));
+    OK(trf_trainer_forward_backward(trainer, &second, NULL, &err));
+    OK(trf_trainer_update(trainer, &sum, &err));
     wanted = hash_state(trainer);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     o.hooks.cancel = cancel;
     cancel_after = 1 << 20;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     cancel_after = 1 << 20;
-    OK(trf_forward_backward(trainer, &b, NULL, &err));
+    OK(trf_trainer_forward_backward(trainer, &b, NULL, &err));
     for (k = 0;; k++) {
         trf_status status;
         cancel_after = k;
-        status = trf_forward_backward(trainer, &second, NULL, &err);
+        status = trf_trainer_forward_backward(trainer, &second, NULL, &err);
         if (status == TRF_OK) break;
         assert_int_equal(status, TRF_E_CANCELLED);
     }
     assert_true(k >= 2);
     cancel_after = 1 << 20;
     q.source[30] = -3;
-    FAILS(TRF_E_INVALID_ARG, trf_forward_backward(trainer, &second, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_forward_backward(trainer, &second, NULL, &err));
     assert_int_equal(err.where, 30);
-    OK(trf_optimizer_step(trainer, &report, &err));
+    OK(trf_trainer_update(trainer, &report, &err));
     assert_memory_equal(&report, &sum, sizeof sum);
     assert_true(hash_state(trainer) == wanted);
     trf_trainer_destroy(trainer);
@@ -542,13 +542,13 @@ static void checkpoints_keep_parts(void **state)
     size_t n = 0;
     uint64_t wanted;
     (void)state;
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
-    OK(trf_train_step(trainer, &b, NULL, &err));
+    OK(trf_trainer_step(trainer, &b, NULL, &err));
     FAILS(TRF_E_LIMIT, kit_checkpoint_save_memory(trainer, NULL, NULL, 0, &n, &err));
     bytes = (char *)malloc(n);
     OK(kit_checkpoint_save_memory(trainer, NULL, bytes, n, &n, &err));
-    OK(trf_train_step(trainer, &b, NULL, &err));
+    OK(trf_trainer_step(trainer, &b, NULL, &err));
     wanted = hash_state(trainer);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -558,7 +558,7 @@ static void checkpoints_keep_parts(void **state)
     trf_file_close(file);
     load.device = j.c.device;           /* bits depend on who multiplies */
     OK(kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, &load, &err));
-    OK(trf_train_step(trainer, &b, NULL, &err));
+    OK(trf_trainer_step(trainer, &b, NULL, &err));
     assert_true(hash_state(trainer) == wanted);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -581,7 +581,7 @@ static void memory_of_parts(void **state)
         memset(&memory, 0, sizeof memory);
         hooks = kit_hooks(&memory);
         j.o.hooks = hooks;
-        OK(trf_model_create(&model, &j.c, &err));
+        OK(trf_model_create(&model, &j.c, NULL, &err));
         counted = trf_trainer_memory(&j.c, &j.o, NULL);
         OK(trf_trainer_create(&trainer, model, &j.o, &err));
         if (!KIT_HAS_STREAM) assert_int_equal(memory.live, counted);
@@ -677,7 +677,7 @@ static void *learner_main(void *argument)
     o.seconds = l->what == TIME ? 0.3 : 0;
     o.patience = 0;
     o.valid_every = 5;
-    l->status = trf_model_create(&model, &c, NULL);
+    l->status = trf_model_create(&model, &c, NULL, NULL);
     if (!l->status) l->status = trf_trainer_create(&trainer, model, &l->o, NULL);
     if (!l->status) l->status = trf_corpus_create(&corpus, &k, NULL);
     for (i = 0; i < PAIRS && !l->status; i++) {
@@ -754,7 +754,7 @@ static void clocks_are_refused(void **state)
     (void)state;
     o.n_ranks = o.parts = 2;
     o.all_reduce = reduce;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     OK(trf_corpus_create(&corpus, NULL, &err));
     OK(trf_corpus_add(corpus, &id, 1, &id, 1, &err));

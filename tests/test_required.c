@@ -47,7 +47,7 @@ static trf_model *model_of(trf_vocab *v, uint64_t seed)
     int64_t i;
     c.seed = seed;
     c.generator_bias = 1;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     w = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.weight")));
     for (i = 0; i < trf_tensor_count(&w); i++) w.data[i] *= 3;
     kit_close(&w);
@@ -157,7 +157,7 @@ static void enumerate(const trf_model *model, trf_translator *t, const asked *a,
     batch.target = one(ids, &n);
     OK(kit_logits(t, &batch, &logits, &err));
     for (w = 0; w < c->target_vocab; w++) all += exp(z[w] = (double)rows[n * c->target_vocab + w]);
-    if (is_complete(trf_model_target_vocab(model), a, ids, n)) {
+    if (is_complete(trf_model_vocab(model, TRF_TARGET), a, ids, n)) {
         memcpy(x.ids, ids, (size_t)n * sizeof *ids);
         x.n = n;
         x.score = (sum + z[EOS] - log(all)) / pow((5.0 + n + 1) / 6.0, s->alpha);
@@ -466,7 +466,7 @@ static void test_refusals(void **state)
     trf_error err;
     (void)state;
     required.texts = x;
-    OK(trf_model_create(&bare, &c, &err));
+    OK(trf_model_create(&bare, &c, NULL, &err));
     OK(trf_translator_create(&t, bare, NULL, &err));
     refused(t, &required, TRF_E_STATE, "vocabulary", "no vocabularies");
     trf_translator_destroy(t);
@@ -513,7 +513,8 @@ static void test_refusals(void **state)
     }
     required.texts = many;
     required.n_texts = 1100;
-    assert_int_equal(kit_translate_with(t, &(trf_sequences){(const int32_t[]){4}, (const int32_t[]){1}, 1}, NULL, &required, 0, &err) != TRF_E_INTERNAL, 1);
+    assert_int_equal(kit_translate_with(t, &(trf_sequences){(const int32_t[]){4}, (const int32_t[]){1}, 1}, NULL,
+                                        &required, 0, &err) != TRF_E_INTERNAL, 1);
     free(many);
     trf_translator_destroy(t);
     trf_model_destroy(model);

@@ -96,21 +96,21 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     o.warmup = 10;
     o.source_tokens = o.target_tokens = 1600;
     s.max_length_a = 0; s.max_length_b = 4;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
     for (step = 0; step < steps; step++) {
-        assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
         assert_true(report.target_tokens > 1024 && report.source_tokens > 1024);
         hash = hash_bytes(hash, &report.loss, sizeof report.loss);
         hash = hash_gradients(hash, trainer);
-        assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(trainer, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, 0);
         hash = hash_bytes(hash, &report.gradient_norm, sizeof report.gradient_norm);
     }
     hash = hash_weights(hash, model);
     hash = hash_bytes(hash, trainer->m, (size_t)model->layout.n_weights * sizeof(trf_real));
     hash = hash_bytes(hash, trainer->v, (size_t)model->layout.n_weights * sizeof(trf_real));
-    assert_int_equal(trf_evaluate(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_evaluate(trainer, &batch, NULL, &report, NULL), TRF_OK);
     hash = hash_bytes(hash, &report.nll, sizeof report.nll);
     assert_int_equal(trf_translator_create(&translator, model, &s, NULL), TRF_OK);
     assert_int_equal(trf_reader_score(trf_translator_reader(translator), &batch, NULL, scores, NULL), TRF_OK);
@@ -326,21 +326,21 @@ static void new_trainer(trf_model **model, trf_trainer **trainer, int threads)
     o.longest = 16;
     trf_train_set_dropout(&o, 0.15);
     o.threads = threads;
-    assert_int_equal(trf_model_create(model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(trf_trainer_create(trainer, *model, &o, NULL), TRF_OK);
 }
 
 /* Steps until `last`, each of `micro` batches. */
 static void train_until(trf_trainer *trainer, trf_corpus *corpus, int64_t last, int micro)
 {
-    while (trf_trainer_step(trainer) < last) {
+    while (kit_updates(trainer) < last) {
         int i;
         for (i = 0; i < micro; i++) {
             trf_batch batch;
             assert_int_equal(trf_corpus_next(corpus, &batch, NULL), TRF_OK);
-            assert_int_equal(trf_forward_backward(trainer, &batch, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_trainer_forward_backward(trainer, &batch, NULL, NULL), TRF_OK);
         }
-        assert_int_equal(trf_optimizer_step(trainer, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_update(trainer, NULL, NULL), TRF_OK);
     }
 }
 
@@ -352,7 +352,7 @@ static uint64_t uninterrupted(int micro, int threads)
     uint64_t hash;
     new_trainer(&model, &trainer, threads);
     train_until(trainer, corpus, WHOLE, micro);
-    assert_true(trf_corpus_epoch(corpus) >= 1);
+    assert_true(trf_corpus_facts(corpus)->epoch >= 1);
     hash = hash_state(trainer);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -377,7 +377,7 @@ static uint64_t resumed(const char *path, int micro, int threads, int64_t *step)
     }
     assert_int_equal(trf_checkpoint_load(&model, &trainer, corpus, path, given, NULL, NULL),
                      TRF_OK);
-    *step = trf_trainer_step(trainer);
+    *step = kit_updates(trainer);
     train_until(trainer, corpus, WHOLE, micro);
     hash = hash_state(trainer);
     trf_trainer_destroy(trainer);

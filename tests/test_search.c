@@ -1443,7 +1443,7 @@ static void test_eos_leaves_the_softmax(void **state)
     (void)state;
     config.d_model = 16; config.d_ff = 32; config.source_vocab = config.target_vocab = V;
     config.device.threads = 1;
-    assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &config, NULL, &err), TRF_OK);
     search.n_best = 3;
     search.min_length = LEAST;
     search.max_length_a = 0;
@@ -1520,7 +1520,7 @@ static void test_token_probabilities(void **state)
                     config.target_vocab = V;
                     config.device.threads = 1; config.embedding_init = TRF_EMBEDDING_NORMAL_1;
                     if (kind) { config.kind = TRF_DECODER_ONLY; config.encoder_layers = 0; }
-                    assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
+                    assert_int_equal(trf_model_create(&model, &config, NULL, &err), TRF_OK);
                     search.n_best = beam;
                     search.max_length_a = 0;
                     search.max_length_b = LIMIT;

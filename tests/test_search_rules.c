@@ -1,8 +1,8 @@
 /* build: shared double:shared separate:shared long:shared plain:shared */
 /* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
    sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit, phrases
-   that must occur, several ends. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole
-   sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
+   that must occur, several ends. The oracle is a search in plain loops over teacher-forced logits, in which every rule
+   looks at whole sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -58,13 +58,13 @@ static pair_of_models models_of(trf_kind kind, int32_t vocab, int source_bos, in
     c.seed = 11;
     c.decoder_start = kind == TRF_DECODER_ONLY ? TRF_START_BOS : TRF_START_EOS;
     if (kind == TRF_ENCODER_DECODER) { c.source_bos = source_bos; c.source_eos = source_eos; }
-    OK(trf_model_create(&m.model, &c, &err));
+    OK(trf_model_create(&m.model, &c, NULL, &err));
     sharpen(m.model, vocab);
     OK(trf_translator_create(&m.t, m.model, NULL, &err));
     c.source_bos = c.source_eos = 0;
     c.pad = vocab - 3; c.bos = vocab - 2; c.eos = vocab - 1;
     if (kind == TRF_ENCODER_DECODER) {
-        OK(trf_model_create(&m.twin, &c, &err));
+        OK(trf_model_create(&m.twin, &c, NULL, &err));
         OK(trf_translator_create(&m.reads, m.twin, NULL, &err));
     }
     return m;
@@ -193,7 +193,8 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
     for (w = 0; w < c->target_vocab; w++) if (own[w] > most) most = own[w];
     for (w = 0; w < c->target_vocab; w++) all += exp(own[w] - most);
     for (w = 0; w < c->target_vocab; w++)       /* forbidden ends may leave the softmax */
-        if (!(a->search.renormalize_logits && s->n >= forced_of(a) && s->n < least && is_end(a, w))) sum += exp(own[w] - most);
+        if (!(a->search.renormalize_logits && s->n >= forced_of(a) && s->n < least &&
+              is_end(a, w))) sum += exp(own[w] - most);
     h[0] = c->decoder_start == TRF_START_EOS ? EOS : BOS;
     for (i = 0; i < s->n; i++) h[i + 1] = s->ids[i];
     for (w = 0; w < c->target_vocab; w++) {
@@ -282,7 +283,9 @@ static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32
     int32_t i = *n_done;
     x.ended = ended;
     x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS) - uncounted);
-    for (; i > 0 && (done[i - 1].met < x.met || (done[i - 1].met == x.met && done[i - 1].score < x.score)); i--) if (i < s->beam) done[i] = done[i - 1];
+    for (; i > 0 &&
+        (done[i - 1].met < x.met ||
+         (done[i - 1].met == x.met && done[i - 1].score < x.score)); i--) if (i < s->beam) done[i] = done[i - 1];
     if (i < s->beam) done[i] = x;
     if (*n_done < s->beam) ++*n_done;
 }
@@ -291,7 +294,8 @@ typedef struct option { double sum, own, pure; int32_t row, id, met, group, numb
 enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + 2 * MAX_PHRASES) };
 
 /* The continuations of all rows, best first: of each row as many tokens as compete and as there are ends
-   (greedy: one more than ends), and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
+   (greedy: one more than ends), and the next ones of phrases. number: which of its group one is. forced: an id, or -1.
+   */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
                             int32_t limit, int32_t least, int32_t forced, int free_token, option *best)
 {
@@ -318,7 +322,8 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
             x.ids[x.n++] = w;
             new.ends = is_end(a, w) && x.n > forced_of(a);
             new.met = new.ends ? live[r].met : met_of(a, x.ids, x.n);
-            new.group = !a->search.phrases.count ? 0 : late && new.met <= live[r].met && limit - live[r].n - 1 >= total - new.met ? 1 : 2 + new.met;
+            new.group = !a->search.phrases.count ? 0 : late && new.met <= live[r].met &&
+                limit - live[r].n - 1 >= total - new.met ? 1 : 2 + new.met;
             new.sum = live[r].sum + value; new.own = own[w]; new.pure = pure[w]; new.row = r; new.id = w; new.number = 0;
             for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
             best[i] = new;
@@ -348,7 +353,8 @@ static void give_places(const asked *a, const option *best, int32_t n, int32_t r
         int32_t next = -1;
         for (i = 0; i < n; i++) {
             int class_i, class_next;
-            if (lives[i] || best[i].ends || best[i].number >= kept || (last && best[i].number >= a->search.beam)) continue;
+            if (lives[i] || best[i].ends || best[i].number >= kept ||
+                (last && best[i].number >= a->search.beam)) continue;
             for (k = 0; k < i; k++)         /* only the best of a group that is left */
                 if (best[k].group == best[i].group && !lives[k] && !best[k].ends && best[k].number < kept) break;
             if (k < i) continue;
@@ -393,7 +399,8 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
         }
         memcpy(live, next, sizeof live);
         n_live = n_next;
-        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1 - uncounted)) n_live = 0;
+        if (n_done == s->beam && n_live > 0 &&
+            done[n_done - 1].score > score_of(s, live[0].sum, t + 1 - uncounted)) n_live = 0;
     }
     for (k = 0; k < n_live && !more; k++) finish(s, uncounted, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
     return n_done < s->n_best ? n_done : s->n_best;
@@ -702,7 +709,8 @@ static void test_phrases_in_batches(void **state)
     }
 }
 
-/* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then score. */
+/* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then
+   score. */
 static void enumerate(const pair_of_models *m, const asked *a, const sequence *at, int32_t limit, sequence *best)
 {
     double own[VOCAB], ruled[VOCAB], pure[VOCAB];
@@ -722,7 +730,8 @@ static void enumerate(const pair_of_models *m, const asked *a, const sequence *a
         x.met = met_of(a, x.ids, x.n);
         if (x.met < tokens_of_phrases(a) && x.n < limit) continue;
         x.score = score_of(&a->search, x.sum, x.n + 1);
-        for (i = 2; i > 0 && (best[i - 1].met < x.met || (best[i - 1].met == x.met && best[i - 1].score < x.score)); i--)
+        for (i = 2; i > 0 &&
+             (best[i - 1].met < x.met || (best[i - 1].met == x.met && best[i - 1].score < x.score)); i--)
             if (i < 2) best[i] = best[i - 1];
         if (i < 2) best[i] = x;
     }
@@ -844,7 +853,7 @@ static void test_start(void **state)
     int kind, k, i, starts_matter = 0;
     (void)state;
     c.decoder_start = TRF_START_PAD;
-    OK(trf_model_create_zeros(&other, &c, &err));
+    OK(kit_create_zeros(&other, &c, &err));
     for (i = 0; i < trf_model_parameter_count(other); i++) {
         trf_tensor from = kit_open(trf_model_parameter(m.model, i)), to = kit_open(trf_model_parameter(other, i));
         memcpy(to.data, from.data, (size_t)trf_tensor_count(&to) * sizeof *to.data);
@@ -995,7 +1004,8 @@ static void test_refusals(void **state)
     ids[2] = -1;
     refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be 0 or more, got -1");
     ids[2] = VOCAB;
-    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be below the vocabulary's 20, got 20");
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases",
+            "phrase 1, position 1: id must be below the vocabulary's 20, got 20");
     for (ids[2] = PAD; ids[2] <= EOS; ids[2]++) {
         refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must not be a special id");
         assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_E_INVALID_ARG);
@@ -1101,11 +1111,11 @@ static void test_tagged_sources(void **state)
     }
     o.dropout = 0; o.label_smoothing = 0; o.source_tagged = 1;
     OK(trf_trainer_create(&trainer, m.model, &o, &err));
-    OK(trf_evaluate(trainer, &batch, &report, &err));
+    OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
     assert_true(fabs(report.nll * (double)report.target_tokens + sum) < 1e-3);
     o.source_tagged = 0;
     OK(trf_trainer_set_options(trainer, &o, &err));
-    OK(trf_evaluate(trainer, &batch, &report, &err));
+    OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
     assert_true(fabs(report.nll * (double)report.target_tokens + sum) > 1e-3);
     for (i = 0; i < 2; i++) {
         const trf_batch explained = {reads, {NULL, NULL, 0}, 0, {0, 0, 0}};
@@ -1126,7 +1136,7 @@ static void test_tagged_sources(void **state)
     assert_string_equal(err.what, "source_tagged");
     o.source_tagged = 1;
     encoder.head = TRF_HEAD_FIRST; encoder.n_labels = 2;
-    OK(trf_model_create(&alone, &encoder, &err));
+    OK(trf_model_create(&alone, &encoder, NULL, &err));
     assert_int_equal(trf_train_check(&o, &encoder, &err), TRF_E_INVALID_ARG);
     s.source_first = s.source_last = -1;
     trf_translator_destroy(t);
@@ -1160,7 +1170,7 @@ static trf_model *model_of_languages(const char *const *metadata, size_t n)
     config.source_vocab = config.target_vocab = trf_vocab_size(vocab[0]);
     config.d_model = config.d_ff = 8;
     config.n_heads = 1;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     OK(trf_model_set_vocabs(model, vocab[0], vocab[1], &err));
     for (i = 0; i + 1 < n; i += 2) OK(trf_model_set_metadata(model, metadata[i], metadata[i + 1], &err));
     trf_vocab_destroy(vocab[0]);

@@ -84,7 +84,7 @@ static trf_model *model_of(int variant)
 {
     trf_config c = config_of(variant);
     trf_model *model = NULL;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 
@@ -117,15 +117,15 @@ static uint64_t train(trf_trainer *t, int from, int to, uint64_t hash)
     for (step = from; step < to; step++) {
         trf_batch batch = batch_of(step), half[2];
         memset(&report, 0, sizeof report);
-        if (step % 3) OK(trf_train_step(t, &batch, step % 2 ? &report : NULL, &err));
+        if (step % 3) OK(trf_trainer_step(t, &batch, step % 2 ? &report : NULL, &err));
         else {
             half[0] = kit_slice(&batch, 0, 2);
             half[1] = kit_slice(&batch, 2, 4);
             half[1].ordinal = 0;
-            OK(trf_forward_backward(t, &half[0], NULL, &err));
-            OK(trf_forward_backward(t, &half[1], step % 2 ? &report : NULL, &err));
+            OK(trf_trainer_forward_backward(t, &half[0], NULL, &err));
+            OK(trf_trainer_forward_backward(t, &half[1], step % 2 ? &report : NULL, &err));
             hash = hash_bytes(hash, &report, sizeof report);
-            OK(trf_optimizer_step(t, &report, &err));
+            OK(trf_trainer_update(t, &report, &err));
         }
         hash = hash_bytes(hash, &report, sizeof report);
     }
@@ -182,7 +182,7 @@ static uint64_t life(int variant, int threads)
     uint64_t hash = train(trainer, 0, STEPS, HASH_START);
     int rule;
     batch = batch_of(3);
-    OK(trf_evaluate(trainer, &batch, &report, &err));
+    OK(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
     hash = hash_bytes(hash, &report, sizeof report);
     hash ^= hash_state(trainer);
     OK(trf_model_copy(&copy, model, &err));
@@ -278,26 +278,26 @@ static void test_counts_of_training(void **state)
         trf_batch batch = batch_of(0);
         trf_step_report report;
         separate_reset();
-        for (i = 0; i < 5; i++) OK(trf_train_step(t, &batch, NULL, &err));
+        for (i = 0; i < 5; i++) OK(trf_trainer_step(t, &batch, NULL, &err));
         assert_int_equal(separate.n.allocs, 0);
         CROSSED(5, 0, 0, 0);
-        OK(trf_train_step(t, &batch, &report, &err));
+        OK(trf_trainer_step(t, &batch, &report, &err));
         CROSSED(1, 1, 0, 1);
         OK(trf_trainer_report(t, &report, &err));
         CROSSED(0, 1, 0, 1);
-        for (i = 0; i < 4; i++) OK(trf_forward_backward(t, &batch, NULL, &err));
+        for (i = 0; i < 4; i++) OK(trf_trainer_forward_backward(t, &batch, NULL, &err));
         CROSSED(4, 0, 0, 0);
-        OK(trf_optimizer_step(t, NULL, &err));
+        OK(trf_trainer_update(t, NULL, &err));
         CROSSED(0, 0, 0, 0);
-        OK(trf_forward_backward(t, &batch, &report, &err));
+        OK(trf_trainer_forward_backward(t, &batch, &report, &err));
         CROSSED(1, 1, 0, 1);
         trf_trainer_discard_gradients(t);
-        OK(trf_forward_backward(t, &batch, NULL, &err));
-        OK(trf_optimizer_step(t, &report, &err));
+        OK(trf_trainer_forward_backward(t, &batch, NULL, &err));
+        OK(trf_trainer_update(t, &report, &err));
         CROSSED(1, 1, 0, 1);
-        OK(trf_evaluate(t, &batch, &report, &err));
+        OK(trf_trainer_evaluate(t, &batch, NULL, &report, &err));
         CROSSED(1, 1, 0, 1);
-        OK(trf_evaluate(t, &batch, NULL, &err));
+        OK(trf_trainer_evaluate(t, &batch, NULL, NULL, &err));
         CROSSED(1, 0, 0, 0);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -318,12 +318,12 @@ static void test_counts_of_growth(void **state)
         trf_positions positions = model->config.positions;
         int64_t tables;
         separate_reset();
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
         assert_int_equal(separate.n.allocs, 2);
         tables = positions == TRF_POSITIONS_LEARNED ? 0
             : positions == TRF_POSITIONS_RELATIVE ? 2 : t->pass.plan.limits.longest;
         CROSSED(1 + tables, 0, 0, 0);
-        OK(trf_train_step(t, &batch, NULL, &err));
+        OK(trf_trainer_step(t, &batch, NULL, &err));
         CROSSED(1, 0, 0, 0);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -352,15 +352,15 @@ static void test_counts_of_ranks(void **state)
     o.all_reduce = reduce_nothing;
     OK(trf_trainer_create(&t, model, &o, &err));
     separate_reset();
-    OK(trf_train_step(t, &batch, NULL, &err));
+    OK(trf_trainer_step(t, &batch, NULL, &err));
     CROSSED(1, 1, 0, 1);
-    OK(trf_train_step(t, &batch, &report, &err));
+    OK(trf_trainer_step(t, &batch, &report, &err));
     CROSSED(1, 2, 0, 2);
     separate.fail_sync = 1;                /* nobody knows what the sums are: they are given up */
-    assert_int_equal(trf_train_step(t, &batch, NULL, &err), TRF_E_BACKEND);
+    assert_int_equal(trf_trainer_step(t, &batch, NULL, &err), TRF_E_BACKEND);
     separate_reset();
-    assert_int_equal(trf_optimizer_step(t, NULL, &err), TRF_E_STATE);
-    OK(trf_train_step(t, &batch, NULL, &err));
+    assert_int_equal(trf_trainer_update(t, NULL, &err), TRF_E_STATE);
+    OK(trf_trainer_step(t, &batch, NULL, &err));
     trf_trainer_destroy(t);
     trf_model_destroy(model);
 }
@@ -385,11 +385,11 @@ static void check_filled_batches(double consistency)
         separate.fills = fills[f];
         for (step = 0; step < 3; step++) {
             trf_batch batch = batch_of(step);
-            OK(trf_forward_backward(t, &batch, NULL, &err));
+            OK(trf_trainer_forward_backward(t, &batch, NULL, &err));
             assert_int_equal(t->pass.decoder.rows / t->pass.copies > t->pass.target_rows, f > 0);
             assert_int_equal(t->pass.copies, consistency > 0 ? 2 : 1);
-            OK(trf_forward_backward(t, &batch, NULL, &err));
-            OK(trf_optimizer_step(t, &reports[f][step], &err));
+            OK(trf_trainer_forward_backward(t, &batch, NULL, &err));
+            OK(trf_trainer_update(t, &reports[f][step], &err));
             assert_int_equal(reports[f][step].source_tokens, reports[0][step].source_tokens);
             assert_int_equal(reports[f][step].target_tokens, reports[0][step].target_tokens);
             assert_true(fabs(reports[f][step].loss - reports[0][step].loss) < 1e-4);
@@ -448,7 +448,7 @@ static void test_written_weights(void **state)
         count = trf_tensor_count(&w);
         assert_true(count <= VOCAB * D);
         for (k = 0; k < 2; k++) {
-            OK(trf_evaluate(t, &batch, &report, &err));
+            OK(trf_trainer_evaluate(t, &batch, NULL, &report, &err));
             loss[there][k] = report.loss;
             OK(trf_tensor_read(&w, numbers, count, &err));
             for (i = 0; i < count; i++) numbers[i] *= -2;
@@ -586,8 +586,8 @@ static lab lab_of(void)
     l.trainer = trainer_of(l.model, 1);
     train(l.trainer, 1, 3, 0);
     batch = batch_of(0);
-    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
-    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_update(l.trainer, NULL, &err));
     l.translator = translator_of(l.model, TRF_SEARCH_PAPER, 3);
     look(l.translator, 0);
     sources_of(&batch, &l.model->config);
@@ -889,7 +889,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     memset(scores, 0, sizeof scores);
     memset(numbers, 0, sizeof numbers);
     switch (what) {
-    case CREATE_MODEL: status = trf_model_create(&model, &c, e); break;
+    case CREATE_MODEL: status = trf_model_create(&model, &c, NULL, e); break;
     case COPY_MODEL: status = trf_model_copy(&model, l->model, e); break;
     case LOAD_MODEL: status = trf_model_load(&model, in_folder("model"), &options, e); break;
     case LOAD_TIED: status = trf_model_load(&model, in_folder("tied"), &options, e); break;
@@ -899,8 +899,8 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
             trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
         break;
     case CREATE_TRANSLATOR: status = trf_translator_create(&translator, l->model, &s, e); break;
-    case TRAIN: status = trf_train_step(l->trainer, &large, &report, e); break;
-    case EVALUATE: status = trf_evaluate(l->trainer, &large, &report, e); break;
+    case TRAIN: status = trf_trainer_step(l->trainer, &large, &report, e); break;
+    case EVALUATE: status = trf_trainer_evaluate(l->trainer, &large, NULL, &report, e); break;
     case LATE_REPORT: status = trf_trainer_report(l->trainer, &report, e); break;
     case TRANSLATE:
         status = trf_translate(l->translator, &sources, NULL, e);
@@ -969,7 +969,7 @@ static lab fresh_lab(void)
     search.max_length_a = 0;
     OK(trf_translator_create(&l.translator, l.model, &search, &err));
     OK(trf_context_create(&l.context, &device, NULL, &err));
-    OK(trf_train_step(l.trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(l.trainer, &batch, NULL, &err));
     return l;
 }
 
@@ -1041,7 +1041,7 @@ static void save_tied(const char *path)
     size_t n, i;
     FILE *f;
     c.tying = TRF_UNTIED;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     for (i = 0; i < 2; i++) {
         trf_tensor to = trf_model_parameter(model, trf_model_parameter_index(model, names[i]));
         trf_real *numbers = kit_numbers(

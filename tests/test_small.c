@@ -36,7 +36,7 @@ static image new_file(const trf_config *config, trf_weights weights, int changes
 {
     trf_model *model = NULL;
     image file;
-    OK(trf_model_create(&model, config, &err));
+    OK(trf_model_create(&model, config, NULL, &err));
     file = saved(model, weights);
     trf_model_destroy(model);
     if (changes) kit_unchecked(file.bytes, file.n);
@@ -65,7 +65,7 @@ static void same_answers(void **state)
             trf_model *model = NULL, *other;
             image full, file;
             uint64_t wanted;
-            OK(trf_model_create(&model, &config, &err));
+            OK(trf_model_create(&model, &config, NULL, &err));
             wanted = answers(model, small[k], 1, NULL, NULL);
             full = saved(model, TRF_WEIGHTS_FULL);
             file = saved(model, small[k]);
@@ -107,7 +107,7 @@ static void large_matrices(void **state)
         trf_model *model = NULL, *other;
         image file;
         uint64_t wanted;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         wanted = answers(model, small[k], 1, NULL, NULL);
         file = saved(model, small[k]);
         other = loaded(&file, &config, small[k]);
@@ -159,7 +159,7 @@ static void what_files_hold(void **state)
     int32_t i, matrices = 0;
     (void)state;
     config.positions = TRF_POSITIONS_LEARNED;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     small = saved(model, TRF_WEIGHTS_INT8);
     OK(kit_open_memory(&file, small.bytes, small.n, &options, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
@@ -237,7 +237,7 @@ static void rows_of_nothing(void **state)
     uint64_t wanted;
     int32_t i;
     (void)state;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     w = kit_open(trf_model_parameter(model, trf_model_parameter_index(
         model, "decoder.layers.0.linear1.weight")));
     for (i = 0; i < 16; i++) { w.data[16 + i] = 0; w.data[32 + i] = (trf_real)1e-36; }
@@ -367,7 +367,7 @@ static void tied_twice(void **state)
     config.max_length = 40;
     options.config = &config;
     options.weights = TRF_WEIGHTS_INT8;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
     n = trf_model_parameter_count(model);
     assert_true(n < 128);
@@ -406,7 +406,7 @@ static void tied_twice_in_8_bits(void **state)
     size_t at;
     int i;
     (void)state;
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     from = kit_open(trf_model_parameter(model, trf_model_parameter_index(model,
                                                                          "src_embed.weight")));
     for (i = 0; i < 2; i++) {
@@ -500,7 +500,7 @@ static void memory_ends(void **state)
     (void)state;
     memset(&memory, 0, sizeof memory);
     config.hooks = options.hooks = kit_hooks(&memory);
-    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_create(&model, &config, NULL, &err));
     small = saved(model, TRF_WEIGHTS_INT8);
     ALLOCATIONS_FAIL(memory, 4, kit_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
                                                       &n, &err), 1);

@@ -80,7 +80,7 @@ static void configurations(void **state)
         if (status != (rows[i].refused ? TRF_E_INVALID_ARG : TRF_OK) ||
             strcmp(err.what, rows[i].refused ? rows[i].refused : ""))
             fail_msg("row %d: %s: %s", (int)i, err.what, err.message);
-        assert_int_equal(trf_model_create(&model, &c, NULL), status);
+        assert_int_equal(trf_model_create(&model, &c, NULL, NULL), status);
         trf_model_destroy(model);
     }
 }
@@ -96,7 +96,7 @@ static void options(void **state)
     trf_sampler *sampler;
     trf_model *model;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     assert_true(trf_translator_memory(&c, &search, 2, 3, NULL) > 0);
     search.ban_unk = 1;
     FAILS(trf_translator_create(&translator, model, &search, &err), TRF_E_INVALID_ARG, "ban_unk",
@@ -139,7 +139,7 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
     int32_t all = 1, power = 1, i, k, j, seen[MOST];
     for (i = 0; i < LONGEST; i++) all += power *= n_tokens;
     assert_true(all < MOST);
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     trf_search_set_rule(&search, TRF_SEARCH_RAW);
     search.threads = 1;
     search.beam = search.n_best = all;
@@ -215,7 +215,7 @@ static void drawn(void **state)
         int32_t count[6] = {0, 0, 0, 0, 0, 0}, ended = 0, live = 1, i, k;
         trf_sampler *g;
         trf_model *model;
-        OK(trf_model_create(&model, &config, &err));
+        OK(trf_model_create(&model, &config, NULL, &err));
         s.temperature = 100;
         s.max_tokens = 40;
         s.window = 7;
@@ -251,7 +251,7 @@ static void prompts(void **state)
     (void)state;
     batch.target.ids = ids;
     batch.target.lengths = &length;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_sampler_create(&g, model, NULL, &err));
     OK(trf_sampler_begin(g, &batch, &err));
     length = 5;
@@ -274,7 +274,7 @@ static void decoder_alone(void **state)
     trf_model *model;
     int i;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_translator_create(&t, model, NULL, &err));
     OK(kit_encode(t, &batch.source, &m, &err));
     OK(kit_decode(t, &m, rows, &batch.target, &s, &err));
@@ -296,7 +296,7 @@ static double train(trf_model *model, const trf_batch *batch)
     trf_trainer *trainer;
     int i;
     OK(trf_trainer_create(&trainer, model, &o, &err));
-    for (i = 0; i < 3; i++) OK(trf_train_step(trainer, batch, &report, &err));
+    for (i = 0; i < 3; i++) OK(trf_trainer_step(trainer, batch, &report, &err));
     trf_trainer_destroy(trainer);
     return report.loss;
 }
@@ -324,9 +324,9 @@ static void bos_is_eos(void **state)
     double loss, same;
     (void)state;
     batch.source.count = 0;
-    OK(trf_model_create(&two, &c, &err));
+    OK(trf_model_create(&two, &c, NULL, &err));
     c.bos = 2;
-    OK(trf_model_create(&one, &c, &err));
+    OK(trf_model_create(&one, &c, NULL, &err));
     copy_row(two, two, "tgt_embed.weight", 1, 2);
     copy_row(one, two, "tgt_embed.weight", 1, 1);
     loss = train(two, &batch);
@@ -351,7 +351,7 @@ static void bos_in_targets(void **state)
     trf_model *model, *refuses;
     int i, forced;
     (void)state;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     for (i = 0; i < 5; i++) train(model, &batch);
     for (forced = 0; forced < 2; forced++) {
         trf_search s = trf_search_defaults();
@@ -366,7 +366,7 @@ static void bos_in_targets(void **state)
     }
     trf_model_destroy(model);
     c.decoder_start = TRF_START_BOS;
-    OK(trf_model_create(&refuses, &c, &err));
+    OK(trf_model_create(&refuses, &c, NULL, &err));
     { trf_translator *t; double score;
       OK(trf_translator_create(&t, refuses, NULL, &err));
       FAILS(trf_reader_score(trf_translator_reader(t), &batch, NULL, &score, &err), TRF_E_INVALID_ARG, "target", 0);
@@ -385,7 +385,7 @@ static void files(void **state)
     (void)state;
     assert_true(fd >= 0);
     close(fd);
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_model_save(model, path, NULL, &err));
     OK(trf_model_load(&again, path, NULL, &err));
     had = *trf_model_config(again);

@@ -116,7 +116,7 @@ static int sum_copies(void *user, trf_real *numbers, size_t count, void *stream)
 
 static void stage_make(stage_job *j, int32_t in_flight)
 {
-    trf_status status = trf_model_create_stage(&j->model, &j->c, j->first, j->end, NULL);
+    trf_status status = kit_create_stage(&j->model, &j->c, j->first, j->end, NULL);
     if (status == TRF_OK) status = trf_trainer_create(&j->trainer, j->model, &j->o, NULL);
     if (status == TRF_OK)
         status = trf_stage_create(&j->stage, j->trainer, in_flight, sum_stages, j, NULL);
@@ -196,7 +196,7 @@ static void *stage_main(void *argument)
             if (m < MICROS) stage_pass(j, p, update, m, 0);
         }
         plant(j, update);
-        j->failures += trf_optimizer_step(j->trainer, &j->reports[update], NULL) != TRF_OK;
+        j->failures += trf_trainer_update(j->trainer, &j->reports[update], NULL) != TRF_OK;
     }
     free(p);
     return NULL;
@@ -257,17 +257,17 @@ static void *whole_main(void *argument)
     stage_job *j = (stage_job *)argument;
     kit_pairs *p = (kit_pairs *)malloc(sizeof *p);
     int update, m;
-    j->failures += trf_model_create(&j->model, &j->c, NULL) != TRF_OK;
+    j->failures += trf_model_create(&j->model, &j->c, NULL, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&j->trainer, j->model, &j->o, NULL) != TRF_OK;
     if (j->frozen) trf_trainer_freeze(j->trainer, j->frozen, 1, NULL, NULL);
     for (update = 0; update < UPDATES && !j->failures; update++) {
         for (m = 0; m < MICROS; m++) {
             trf_batch b = micro_batch(j, p, update, m);
-            j->failures += trf_forward_backward(j->trainer, &b, &j->micros[MICROS * update + m],
-                                                NULL) != TRF_OK;
+            j->failures += trf_trainer_forward_backward(j->trainer, &b, &j->micros[MICROS * update + m],
+                                                        NULL) != TRF_OK;
         }
         plant(j, update);
-        j->failures += trf_optimizer_step(j->trainer, &j->reports[update], NULL) != TRF_OK;
+        j->failures += trf_trainer_update(j->trainer, &j->reports[update], NULL) != TRF_OK;
     }
     free(p);
     return NULL;
@@ -388,7 +388,7 @@ static void join(const stage_job *whole, const stage_job *jobs, int n, int exact
     trf_model *all = NULL;
     int32_t i, copied;
     int s;
-    OK(trf_model_create_zeros(&all, &whole->c, &err));
+    OK(kit_create_zeros(&all, &whole->c, &err));
     for (s = n - 1; s >= 0; s--) {
         OK(trf_model_copy_weights(all, jobs[s].model, &copied, &err));
         assert_int_equal(copied, trf_model_parameter_count(jobs[s].model));
@@ -500,10 +500,10 @@ static void busy_trainer(stage_job *job)
     assert_non_null(p);
     b = micro_batch(job, p, 0, 0);
     OK(trf_stage_forward(job->stage, 0, &b, NULL, NULL, &err));
-    FAILS(TRF_E_STATE, trf_forward_backward(job->trainer, &b, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_forward_backward(job->trainer, &b, NULL, &err));
     assert_string_equal(err.what, "slots");
     OK(trf_stage_backward(job->stage, 0, NULL, NULL, NULL, &err));
-    OK(trf_forward_backward(job->trainer, &b, NULL, &err));
+    OK(trf_trainer_forward_backward(job->trainer, &b, NULL, &err));
     free(p);
 }
 
@@ -641,7 +641,7 @@ static void alone_open(alone *a, int variant, int32_t in_flight)
     cancel_after = 1 << 20;
     fail_at = calls = 0;
     a->batch = batch_for(&a->j.c, &p, 5, 7);
-    OK(trf_model_create_stage(&a->j.model, &a->j.c, a->j.first, a->j.end, &err));
+    OK(kit_create_stage(&a->j.model, &a->j.c, a->j.first, a->j.end, &err));
     OK(trf_trainer_create(&a->j.trainer, a->j.model, &a->j.o, &err));
     OK(trf_stage_create(&a->j.stage, a->j.trainer, in_flight, sum_alone, NULL, &err));
     OK(trf_stage_rows(a->j.stage, &a->batch, &rows, NULL, &err));
@@ -687,7 +687,7 @@ static void seams_are_checked(void **state)
     wrong.ordinal = -1;
     FAILS(TRF_E_INVALID_ARG, trf_stage_forward(a.j.stage, 0, &wrong, &a.in, NULL, &err));
     assert_string_equal(err.what, "ordinal");
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     FAILS(TRF_E_STATE, trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     assert_non_null(strstr(err.message, "trf_stage_backward"));
@@ -698,10 +698,10 @@ static void seams_are_checked(void **state)
     FAILS(TRF_E_STATE, trf_trainer_freeze(a.j.trainer, "*", 1, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 1, &a.batch, &a.in, NULL, &err));
     OK(trf_stage_backward(a.j.stage, 0, NULL, &a.din, NULL, &err));
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     assert_string_equal(err.what, "slots");
     OK(trf_stage_backward(a.j.stage, 1, NULL, &a.din, NULL, &err));
-    OK(trf_optimizer_step(a.j.trainer, NULL, &err));
+    OK(trf_trainer_update(a.j.trainer, NULL, &err));
     a.j.o.parts = 1;
     OK(trf_trainer_set_options(a.j.trainer, &a.j.o, &err));
     FAILS(TRF_E_STATE, trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
@@ -727,7 +727,7 @@ static void batches_are_checked_alike(void **state)
     trf_batch b = batch_for(&j.c, &p, 4, 1);
     int64_t in, out;
     (void)state;
-    OK(trf_model_create_stage(&model, &j.c, 0, 1, &err));
+    OK(kit_create_stage(&model, &j.c, 0, 1, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_stage_create(&stage, trainer, 1, sum_alone, NULL, &err));
     OK(trf_stage_rows(stage, &b, &in, &out, &err));
@@ -778,14 +778,14 @@ static void nothing_half_done(void **state)
     /* a hook that fails */
     before = hash_state(a.j.trainer);
     fail_at = calls + 1;
-    FAILS(TRF_E_BACKEND, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_BACKEND, trf_trainer_update(a.j.trainer, NULL, &err));
     assert_string_equal(err.what, "sum");
     assert_true(hash_state(a.j.trainer) == before);
-    FAILS(TRF_E_STATE, trf_optimizer_step(a.j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(a.j.trainer, NULL, &err));
     OK(trf_stage_forward(a.j.stage, 0, &a.batch, &a.in, NULL, &err));
     OK(trf_stage_backward(a.j.stage, 0, NULL, &a.din, NULL, &err));
-    OK(trf_optimizer_step(a.j.trainer, NULL, &err));
-    OK(trf_optimizer_step(b.j.trainer, NULL, &err));
+    OK(trf_trainer_update(a.j.trainer, NULL, &err));
+    OK(trf_trainer_update(b.j.trainer, NULL, &err));
     assert_true(hash_state(a.j.trainer) == hash_state(b.j.trainer));
     alone_close(&a);
     alone_close(&b);
@@ -802,14 +802,14 @@ static void no_targets(void **state)
     uint64_t before;
     (void)state;
     j.end = 1;
-    OK(trf_model_create_stage(&j.model, &j.c, 0, 1, &err));
+    OK(kit_create_stage(&j.model, &j.c, 0, 1, &err));
     OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
     OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
     out = trf_tensor_of(rows, 2, kit_source_rows(j.model, &b.source), 16, 1);
     OK(trf_stage_forward(j.stage, 0, &b, NULL, &out, &err));
     OK(trf_stage_backward(j.stage, 0, &out, NULL, NULL, &err));
     before = hash_state(j.trainer);
-    FAILS(TRF_E_STATE, trf_optimizer_step(j.trainer, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_update(j.trainer, NULL, &err));
     assert_string_equal(err.what, "tokens");
     assert_true(hash_state(j.trainer) == before);
     stages_close(&j, 1);
@@ -831,12 +831,12 @@ static void scratch_grows_between(void **state)
     j.c.max_length = 20;
     j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
     j.o.longest = 2;
-    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_model_create(&j.model, &j.c, NULL, &err));
     OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
     OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
     for (i = 0; i < 6; i++) {
         if (i == 3) {
-            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            OK(trf_trainer_forward_backward(j.trainer, &more, NULL, &err));
             trf_trainer_discard_gradients(j.trainer);
         }
         OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
@@ -864,10 +864,10 @@ static void whole_models_alone(void **state)
     (void)state;
     alone_open(&a, 0, 1);
     model = a.j.model;
-    FAILS(TRF_E_STATE, trf_train_step(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_step(a.j.trainer, &a.batch, NULL, &err));
     assert_string_equal(err.what, "model");
-    FAILS(TRF_E_STATE, trf_forward_backward(a.j.trainer, &a.batch, NULL, &err));
-    FAILS(TRF_E_STATE, trf_evaluate(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_forward_backward(a.j.trainer, &a.batch, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_evaluate(a.j.trainer, &a.batch, NULL, NULL, &err));
     FAILS(TRF_E_STATE, trf_translator_create(&translator, model, NULL, &err));
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, NULL, &err));
     FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
@@ -943,19 +943,21 @@ static void bad_stages(void **state)
     trf_trainer *trainer;
     trf_stage *stage;
     (void)state;
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, &j.c, -1, 2, &err));
-    assert_string_equal(err.what, "first");
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, -1, 2, &err));
+    assert_string_equal(err.what, "first_layer");
     assert_null(model);
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, &j.c, 4, 5, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, &j.c, 2, 2, &err));
-    assert_string_equal(err.what, "end");
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, &j.c, 2, 5, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, NULL, 0, 1, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(NULL, &j.c, 0, 1, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, 4, 5, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, 2, 2, &err));
+    assert_string_equal(err.what, "end_layer");
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, 2, 5, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, 1, 0, &err));
+    assert_string_equal(err.what, "end_layer");
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, NULL, 0, 1, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(NULL, &j.c, 0, 1, &err));
     j.c.d_model = 0;
-    FAILS(TRF_E_INVALID_ARG, trf_model_create_stage(&model, &j.c, 0, 1, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_create_stage(&model, &j.c, 0, 1, &err));
     j = base_job(0, 0);
-    OK(trf_model_create_stage(&model, &j.c, 0, 1, &err));
+    OK(kit_create_stage(&model, &j.c, 0, 1, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     FAILS(TRF_E_INVALID_ARG, trf_stage_create(&stage, trainer, 0, sum_alone, NULL, &err));
     assert_string_equal(err.what, "in_flight");
@@ -965,7 +967,7 @@ static void bad_stages(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_stage_create(&stage, NULL, 1, sum_alone, NULL, &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    OK(trf_model_create(&model, &j.c, &err));
+    OK(trf_model_create(&model, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_stage_create(&stage, trainer, 1, NULL, NULL, &err));
     trf_stage_destroy(stage);
@@ -990,7 +992,7 @@ static void memory_of_stages(void **state)
     memset(&memory, 0, sizeof memory);
     hooks = kit_hooks(&memory);
     j.o.hooks = j.c.hooks = hooks;
-    OK(trf_model_create(&whole, &j.c, &err));
+    OK(trf_model_create(&whole, &j.c, NULL, &err));
     OK(trf_trainer_create(&trainer, whole, &j.o, &err));
     whole_bytes = memory.live;
     OK(trf_stage_create(&stage, trainer, 2, NULL, NULL, &err));
@@ -1001,7 +1003,7 @@ static void memory_of_stages(void **state)
     for (k = 0; k < 4; k++) {
         int32_t i, slots;
         int64_t others = memory.live;
-        ALLOCATIONS_FAIL(memory, 2, trf_model_create_stage(&model, &j.c, k, k + 1, &err), 1);
+        ALLOCATIONS_FAIL(memory, 2, kit_create_stage(&model, &j.c, k, k + 1, &err), 1);
         weights += trf_model_parameter_total(model);
         for (i = 0; i < trf_model_parameter_count(model); i++)
             assert_true(apart(model, model->weights, i, whole, whole->weights,

@@ -40,7 +40,7 @@ static lab open_lab(const trf_config *c, const trf_train_options *o, const trf_s
     trf_search s = search ? *search : trf_search_defaults();
     lab l;
     s.threads = 2;
-    OK(trf_model_create(&l.model, c, &err));
+    OK(trf_model_create(&l.model, c, NULL, &err));
     OK(trf_trainer_create(&l.trainer, l.model, o, &err));
     OK(trf_translator_create(&l.translator, l.model, &s, &err));
     return l;
@@ -106,16 +106,16 @@ static void the_same_bits(void **state)
             plain = kit_fill(&p, PAIRS, step == 1 ? 0 : 1, LONGEST - 1, VOCAB,
                              (uint64_t)(variant + 10 * step));
             written = end_targets(&e, &plain, c1.eos);
-            OK(trf_evaluate(l1.trainer, &plain, &a, &err));
-            OK(trf_evaluate(l0.trainer, &written, &b, &err));
+            OK(trf_trainer_evaluate(l1.trainer, &plain, NULL, &a, &err));
+            OK(trf_trainer_evaluate(l0.trainer, &written, NULL, &b, &err));
             assert_memory_equal(&a, &b, sizeof a);
-            OK(trf_forward_backward(l1.trainer, &plain, &a, &err));
-            OK(trf_forward_backward(l0.trainer, &written, &b, &err));
+            OK(trf_trainer_forward_backward(l1.trainer, &plain, &a, &err));
+            OK(trf_trainer_forward_backward(l0.trainer, &written, &b, &err));
             assert_memory_equal(&a, &b, sizeof a);
             assert_true(hash_gradients(HASH_START, l1.trainer) ==
                         hash_gradients(HASH_START, l0.trainer));
-            OK(trf_optimizer_step(l1.trainer, &a, &err));
-            OK(trf_optimizer_step(l0.trainer, &b, &err));
+            OK(trf_trainer_update(l1.trainer, &a, &err));
+            OK(trf_trainer_update(l0.trainer, &b, &err));
             assert_memory_equal(&a, &b, sizeof a);
             assert_true(hash_weights(HASH_START, l1.model) == hash_weights(HASH_START, l0.model));
         }
@@ -200,26 +200,26 @@ static void special_ids(void **state)
         for (i = 0; i <= LONGEST; i++) full[i] = 5;
         target[1] = 2;
         if (eos)
-            FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+            FAILS(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
         else {
-            OK(trf_train_step(l.trainer, &batch, &report, &err));
+            OK(trf_trainer_step(l.trainer, &batch, &report, &err));
             assert_int_equal(report.target_tokens, 4);
         }
         for (i = 0; i < 2; i++) {
             target[1] = i;                      /* pad, bos */
             target[3] = 4;
-            FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+            FAILS(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
         }
         target[1] = 9; target[3] = 2;
         source[2] = 2;
-        FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "source", 2);
+        FAILS(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "source", 2);
         source[2] = 6;
         batch.target.ids = full;
         batch.target.lengths = &n_long;
-        FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_LIMIT, "target", 0);
+        FAILS(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_LIMIT, "target", 0);
         n_long = LONGEST;
-        if (eos) FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_LIMIT, "target", 0);
-        else OK(trf_train_step(l.trainer, &batch, &report, &err));
+        if (eos) FAILS(trf_trainer_step(l.trainer, &batch, &report, &err), TRF_E_LIMIT, "target", 0);
+        else OK(trf_trainer_step(l.trainer, &batch, &report, &err));
         n_long = LONGEST + 1;
         batch.target.ids = target;
         batch.target.lengths = &n_target;
@@ -254,20 +254,20 @@ static void empty_targets(void **state)
             nothing.source.lengths = none;
             c.source_eos = source_eos;
             l = open_lab(&c, &o, NULL);
-            OK(trf_forward_backward(l.trainer, &empty, &report, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &empty, &report, &err));
             assert_int_equal(report.target_tokens, 0);
             assert_true(report.loss == 0);
-            FAILS(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE, "tokens", 0);
-            OK(trf_evaluate(l.trainer, &nothing, &report, &err));
-            OK(trf_forward_backward(l.trainer, &batch, &report, &err));
+            FAILS(trf_trainer_update(l.trainer, &report, &err), TRF_E_STATE, "tokens", 0);
+            OK(trf_trainer_evaluate(l.trainer, &nothing, NULL, &report, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &batch, &report, &err));
             assert_int_equal(report.target_tokens, 3);
             assert_true(report.loss > 0 && trf__is_finite(report.loss));
             hash = hash_gradients(HASH_START, l.trainer);
-            OK(trf_forward_backward(l.trainer, &empty, &report, &err));     /* adds zeros */
+            OK(trf_trainer_forward_backward(l.trainer, &empty, &report, &err));     /* adds zeros */
             assert_true(hash_gradients(HASH_START, l.trainer) == hash);
-            OK(trf_forward_backward(l.trainer, &nothing, &report, &err));
+            OK(trf_trainer_forward_backward(l.trainer, &nothing, &report, &err));
             assert_true(hash_gradients(HASH_START, l.trainer) == hash);
-            OK(trf_optimizer_step(l.trainer, &report, &err));
+            OK(trf_trainer_update(l.trainer, &report, &err));
             assert_int_equal(report.skipped, 0);
             assert_int_equal(report.target_tokens, 3);
             logits_of(&l, &batch, logits, 3);
@@ -425,7 +425,7 @@ static void chunks_are_learned(void **state)
     for (i = 0; i < 60; i++) {
         OK(trf_corpus_next(corpus, &batch, &err));
         assert_true(kit_target_rows(l.model, &batch.target) <= TOKENS - batch.target.count);
-        OK(trf_train_step(l.trainer, &batch, &report, &err));
+        OK(trf_trainer_step(l.trainer, &batch, &report, &err));
         assert_int_equal(report.target_tokens, kit_target_rows(l.model, &batch.target));
         if (i == 0) first = report.loss;
     }
@@ -437,9 +437,9 @@ static void chunks_are_learned(void **state)
     assert_int_equal(trf_model_config(model)->target_eos, 0);
     for (i = 0; i < 3; i++) {
         OK(trf_corpus_next(corpus, &batch, &err));
-        OK(trf_train_step(l.trainer, &batch, &report, &err));
+        OK(trf_trainer_step(l.trainer, &batch, &report, &err));
         OK(trf_corpus_next(again, &batch, &err));
-        OK(trf_train_step(trainer, &batch, &other, &err));
+        OK(trf_trainer_step(trainer, &batch, &other, &err));
         assert_memory_equal(&report, &other, sizeof report);
     }
     assert_true(hash_weights(HASH_START, l.model) == hash_weights(HASH_START, model));
@@ -456,7 +456,7 @@ static void states_of(const trf_config *c, const trf_sequences *sources, trf_rea
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_tensor out;
-    OK(trf_model_create(&model, c, &err));
+    OK(trf_model_create(&model, c, NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     out = trf_tensor_of(numbers, 2, kit_source_rows(model, sources), c->d_model, 1);
     OK(kit_encode(translator, sources, &out, &err));
@@ -547,7 +547,7 @@ static void sources_begin_and_end(void **state)
 
         tagger.head = TRF_HEAD_TOKENS;
         tagger.n_labels = 4;
-        OK(trf_model_create(&model, &tagger, &err));
+        OK(trf_model_create(&model, &tagger, NULL, &err));
         OK(trf_translator_create(&asked, model, &search, &err));
         one = batch;
         out = trf_tensor_of(all, 2, at, 4, 1);

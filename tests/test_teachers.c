@@ -23,7 +23,7 @@ static school school_of(const lab *l)
         trf_config c = l->c;
         c.seed = 70 + (uint64_t)k;
         if (k) c.d_ff += 5;
-        OK(trf_model_create(&s.models[k], &c, &err));
+        OK(trf_model_create(&s.models[k], &c, NULL, &err));
     }
     return s;
 }
@@ -111,7 +111,7 @@ static void the_loss(void **state)
         lab_open(&l);
         s = school_of(&l);
         b = batch_of(&l, &p, 7, 3);
-        OK(trf_forward_backward(l.trainer, &b, &usual, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, &usual, &err));
         trf_trainer_discard_gradients(l.trainer);
         for (form = 0; form < 3; form++) {
             const trf_weights weights[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8, TRF_WEIGHTS_BF16};
@@ -119,7 +119,7 @@ static void the_loss(void **state)
             const trf_model *teachers[2];
             if (form) {
                 trf_status status;
-                OK(trf_model_create(&packed, trf_model_config(s.models[1]), &err));
+                OK(trf_model_create(&packed, trf_model_config(s.models[1]), NULL, &err));
                 OK(trf_model_copy_weights(packed, s.models[1], NULL, &err));
                 status = trf_model_pack(packed, weights[form], &err);
                 if (status != TRF_OK) {
@@ -134,7 +134,7 @@ static void the_loss(void **state)
                 const int32_t n = 1 + i % 2;
                 double want, share = shares[i / 2];
                 OK(trf_trainer_set_teachers(l.trainer, teachers + (2 - n), n, share, &err));
-                OK(trf_forward_backward(l.trainer, &b, &r, &err));
+                OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
                 trf_trainer_discard_gradients(l.trainer);
                 want = plain_loss(&l, teachers + (2 - n), n, share, &b);
                 if (!(fabs(r.loss - r.sequence_loss - want) <= 20 * CLOSE * want))
@@ -147,7 +147,7 @@ static void the_loss(void **state)
             OK(trf_trainer_set_teachers(l.trainer, NULL, 0, 0, &err));
             trf_model_destroy(packed);
         }
-        OK(trf_forward_backward(l.trainer, &b, &r, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
         assert_memory_equal(&r, &usual, sizeof r);
         lab_close(&l);
         school_ends(&s);
@@ -194,12 +194,12 @@ static void a_copy_teaches_nothing(void **state)
         int32_t i;
         int64_t k;
         lab_open(&l);
-        OK(trf_model_create(&copy, &l.c, &err));
+        OK(trf_model_create(&copy, &l.c, NULL, &err));
         OK(trf_model_copy_weights(copy, l.model, NULL, &err));
         teacher = copy;
         b = batch_of(&l, &p, 5, 31);
         OK(trf_trainer_set_teachers(l.trainer, &teacher, 1, 1, &err));
-        OK(trf_forward_backward(l.trainer, &b, NULL, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, NULL, &err));
         for (i = 0; i < trf_model_parameter_count(l.model); i++) {
             trf_tensor t = trf_trainer_gradient(l.trainer, i);
             trf_real *g = kit_numbers(t);
@@ -220,8 +220,8 @@ static uint64_t state_after(lab *l, int updates)
     static kit_pairs p;
     int i;
     for (i = 0; i < updates; i++) {
-        trf_batch b = batch_of(l, &p, 7, 41 + (uint64_t)trf_trainer_step(l->trainer));
-        OK(trf_train_step(l->trainer, &b, NULL, &err));
+        trf_batch b = batch_of(l, &p, 7, 41 + (uint64_t)kit_updates(l->trainer));
+        OK(trf_trainer_step(l->trainer, &b, NULL, &err));
     }
     return hash_state(l->trainer);
 }
@@ -252,7 +252,7 @@ static void the_same_bits(void **state)
             state_after(&l, 2);
             if (k == 5) {
                 trf_batch b = batch_of(&l, &p, 15, 61);
-                OK(trf_evaluate(l.trainer, &b, NULL, &err));
+                OK(trf_trainer_evaluate(l.trainer, &b, NULL, NULL, &err));
                 OK(trf_trainer_set_options(l.trainer, &l.o, &err));
                 OK(trf_trainer_set_teachers(l.trainer, NULL, 0, 0, &err));
                 OK(trf_trainer_set_teachers(l.trainer, all(&s), 2, 0.5, &err));
@@ -297,7 +297,7 @@ static void divided_batches(void **state)
             lab_adds(&l, &b, count, k == 1 ? count / 3 : count);
             if (!trf__pools(&l.c) && !KIT_HAS_STREAM && k == 0)
                 assert_true(l.trainer->pass.decoder.rows > TRF__TEACHER_ROWS);
-            OK(trf_optimizer_step(l.trainer, k ? &r : &whole, &err));
+            OK(trf_trainer_update(l.trainer, k ? &r : &whole, &err));
             lab_close(&l);
             school_ends(&s);
             if (k == 0) continue;
@@ -324,12 +324,12 @@ static void sizes_and_learning(void **state)
     OK(trf_trainer_set_teachers(l.trainer, all(&s), 1, 1, &err));
     for (i = 0; i < 3; i++) {
         b = batch_of(&l, &p, i, 81);
-        OK(trf_forward_backward(l.trainer, &b, &r, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, &r, &err));
         assert_true(trf__is_finite(r.loss));
         trf_trainer_discard_gradients(l.trainer);
     }
     b = batch_of(&l, &p, 9, 82);
-    for (i = 0; i < 40; i++) OK(trf_train_step(l.trainer, &b, i ? &r : &first, &err));
+    for (i = 0; i < 40; i++) OK(trf_trainer_step(l.trainer, &b, i ? &r : &first, &err));
     assert_true(r.loss < first.loss - 0.01);
     lab_close(&l);
     school_ends(&s);
@@ -341,7 +341,7 @@ static void refusals(lab *l, const school *good, trf_config c, const char *word)
 {
     trf_model *other = NULL;
     const trf_model *teachers[2];
-    OK(trf_model_create(&other, &c, &err));
+    OK(trf_model_create(&other, &c, NULL, &err));
     teachers[0] = good->models[0];
     teachers[1] = other;
     FAILS(TRF_E_INVALID_ARG, trf_trainer_set_teachers(l->trainer, teachers, 2, 0.5, &err));
@@ -386,7 +386,7 @@ static void refused(void **state)
     /* gradients wait; a stage; numbers as labels */
     {
         trf_batch b = batch_of(&l, &p, 3, 5);
-        OK(trf_forward_backward(l.trainer, &b, NULL, &err));
+        OK(trf_trainer_forward_backward(l.trainer, &b, NULL, &err));
         FAILS(TRF_E_STATE, trf_trainer_set_teachers(l.trainer, all(&s), 2, 0.5, &err));
         trf_trainer_discard_gradients(l.trainer);
     }
@@ -401,12 +401,12 @@ static void refused(void **state)
     want = hash_state(l.trainer);
     {
         trf_batch b = batch_of(&l, &p, 60, 6);
-        OK(trf_evaluate(l.trainer, &b, NULL, &err));
+        OK(trf_trainer_evaluate(l.trainer, &b, NULL, NULL, &err));
         memory.limit = 4096;
-        FAILS(TRF_E_NOMEM, trf_train_step(l.trainer, &b, NULL, &err));
+        FAILS(TRF_E_NOMEM, trf_trainer_step(l.trainer, &b, NULL, &err));
         assert_true(hash_state(l.trainer) == want);
         memory.limit = 0;
-        OK(trf_train_step(l.trainer, &b, NULL, &err));
+        OK(trf_trainer_step(l.trainer, &b, NULL, &err));
     }
     OK(trf_trainer_set_teachers(l.trainer, NULL, 0, 0, &err));
     OK(trf_stage_create(&stage, l.trainer, 1, NULL, NULL, &err));

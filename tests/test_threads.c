@@ -116,7 +116,7 @@ static trf_model *new_model(void)
     c.d_model = 32; c.n_heads = 4; c.d_ff = 64;
     c.source_vocab = c.target_vocab = VOCAB;
     c.max_length = 40;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     return model;
 }
 
@@ -143,7 +143,7 @@ static kit_pairs data;
 static uint64_t steps(trf_trainer *trainer, trf_model *model, int n)
 {
     trf_batch batch = kit_fill(&data, 40, 8, 20, VOCAB, 5);
-    while (n-- > 0) if (trf_train_step(trainer, &batch, NULL, NULL) != TRF_OK) return 0;
+    while (n-- > 0) if (trf_trainer_step(trainer, &batch, NULL, NULL) != TRF_OK) return 0;
     return hash_weights(HASH_START, model);
 }
 
@@ -428,7 +428,7 @@ static void test_one_place(void **state)
     c.encoder_layers = c.decoder_layers = 1;
     c.source_vocab = c.target_vocab = VOCAB;
     c.device.threads = device.threads = 3;
-    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_int_equal(of_trainer(model, 0), 3);
     assert_int_equal(of_trainer(model, 2), 2);
     assert_int_equal(of_translator(model, 0), 3);
@@ -477,7 +477,7 @@ static void test_one_place(void **state)
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_E_INVALID_ARG);
     trf_model_destroy(model);
     c.device.threads = 0;
-    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "device.threads");
 }
 

@@ -85,17 +85,17 @@ static void same_as_the_trainer(trf_train_options o)
     int step;
     int32_t i;
     o.hooks = kit_hooks(&memory);
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &o, &err));
     w = copies_of(model, NULL);
     OK(trf_updater_create(&u, w.list, w.n, c.d_model, &o, NULL, &err));
     for (step = 1; step <= 5; step++) {
         trf_step_report report, own;
         copies g;
-        OK(trf_forward_backward(trainer, &batch, &report, &err));
+        OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
         if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
         g = copies_of(model, trainer);
-        OK(trf_optimizer_step(trainer, &report, &err));
+        OK(trf_trainer_update(trainer, &report, &err));
         OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens,
                             step == 3 ? NULL : &own, &err));
         if (step != 3) {
@@ -194,7 +194,7 @@ static void own_checkpoint(void **state)
     trf_file *file;
     const char *texts[5] = { "step", "2", "a key", "line\nline \"\\ \xC3\xA9", NULL };
     char names[6][20];
-    int64_t step, updates;
+    trf_update_state then;
     int i, k;
     (void)state;
     for (i = 0; i < 8; i++) { w[i] = (trf_real)(i - 3); g[i] = (trf_real)(i * i) - 20; }
@@ -204,10 +204,8 @@ static void own_checkpoint(void **state)
         g[3] = i == 1 ? (trf_real)HUGE_VAL : -11;
         OK(trf_updater_step(u, weights, gradients, 4, NULL, &err));
     }
-    OK(trf_updater_steps(u, &step, &updates, &err));
-    assert_int_equal(step, 3);
-    assert_int_equal(updates, 2);
-    OK(trf_updater_steps(u, NULL, NULL, &err));
+    then = *trf_updater_state(u);
+    assert_true(then.step == 3 && then.updates == 2);
     for (i = 0; i < 6; i++) {
         stored[i] = i < 2 ? weights[i] : trf_updater_moment(u, i % 2, i / 4);
         snprintf(names[i], sizeof names[i], "%s %d", i < 2 ? "weight" : i < 4 ? "m" : "v", i % 2);
@@ -240,18 +238,28 @@ static void own_checkpoint(void **state)
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
     trf_file_close(file);
     assert_memory_equal(again, first, sizeof first);
-    OK(trf_updater_set_steps(resumed, step, updates, &err));
+    *trf_updater_state(resumed) = then;
     OK(trf_updater_step(resumed, others, gradients, 4, NULL, &err));
     assert_memory_equal(again, w, sizeof w);
     assert_true(hash_moments(u, 2) == hash_moments(resumed, 2));
-    for (k = 0; k < 2; k++) {
-        FAILS(trf_updater_set_steps(u, -1, 0, &err), TRF_E_STATE, "trf.step", -1);
-        FAILS(trf_updater_set_steps(u, 3, 4, &err), TRF_E_STATE, "trf.updates", 4);
-        FAILS(trf_updater_set_steps(u, 3, -1, &err), TRF_E_STATE, "trf.updates", -1);
+    then = *trf_updater_state(u);
+    assert_true(then.step == 4 && then.updates == 3);
+    for (k = 0; k < 4; k++) {           /* a step from a state that cannot be changes nothing */
+        static const struct { int64_t step, updates, where; const char *what; } bad[] = {
+            {-1, 0, -1, "trf.step"}, {INT64_MAX, 0, INT64_MAX, "trf.step"}, {3, 4, 4, "trf.updates"},
+            {3, -1, -1, "trf.updates"}};
+        uint64_t before = hash_moments(u, 2);
+        memcpy(first, w, sizeof first);
+        trf_updater_state(u)->step = bad[k].step;
+        trf_updater_state(u)->updates = bad[k].updates;
+        FAILS(trf_updater_step(u, weights, gradients, 4, NULL, &err), TRF_E_STATE, bad[k].what, bad[k].where);
+        assert_true(hash_moments(u, 2) == before);
+        assert_memory_equal(first, w, sizeof first);
     }
-    OK(trf_updater_steps(u, &step, &updates, &err));
-    assert_int_equal(step, 4);
-    assert_int_equal(updates, 3);
+    *trf_updater_state(u) = then;
+    OK(trf_updater_step(u, weights, gradients, 4, NULL, &err));
+    assert_true(trf_updater_state(u)->step == 5 && trf_updater_state(u)->updates == 4);
+    assert_null(trf_updater_state(NULL));
     trf_updater_destroy(u);
     trf_updater_destroy(resumed);
     assert_int_equal(memory.live, 0);
@@ -370,7 +378,7 @@ static void updaters_refused(void **state)
     assert_int_equal(report.target_tokens, (int64_t)1e12);
     OK(trf_updater_step(u, weights, gradients, 1e-30, &report, &err));
     assert_true(!report.skipped && kit_number(trf_updater_moment(u, 0, 0), 0) == 0);
-    OK(trf_updater_set_steps(u, 0, 0, &err));
+    trf_updater_state(u)->step = trf_updater_state(u)->updates = 0;
     FAILS(trf_updater_step(u, weights, gradients, 0, &report, &err), TRF_E_STATE, "tokens", 0);
     memcpy(bad, gradients, sizeof bad);
     bad[0] = gradients[1];
@@ -385,9 +393,7 @@ static void updaters_refused(void **state)
     assert_int_equal(trf_tensor_count(&none), 0);
     none = trf_updater_moment(NULL, 0, 1);
     assert_int_equal(trf_tensor_count(&none), 0);
-    FAILS(trf_updater_steps(NULL, &k, &at, &err), TRF_E_INVALID_ARG, "updater", -1);
-    OK(trf_updater_steps(u, &k, &at, &err));
-    assert_int_equal(k + at, 0);
+    assert_true(trf_updater_state(u)->step == 0 && trf_updater_state(u)->updates == 0);     /* none was made */
     OK(trf_updater_step(u, weights, gradients, 1, &report, &err)); /* zeros: no step is a step */
     assert_true(report.gradient_norm == 0 && !report.skipped);
     trf_updater_destroy(u);
@@ -453,7 +459,7 @@ static void files_of_tensors(void **state)
     (void)state;
     for (i = 0; i < 24; i++) numbers[i] = (trf_real)i / 7;
     numbers[5] = (trf_real)HUGE_VAL;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     list[0] = trf_tensor_of(numbers, 0, 1, 1, 1);
     list[0].name = "scalar";
     list[1] = trf_tensor_of(NULL, 2, 0, 4, 1);

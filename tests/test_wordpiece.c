@@ -865,6 +865,57 @@ static void public_calls(void **state)
     trf_vocab_destroy(copy);
 }
 
+/* trf_vocab_load: a path or memory, not both, and its failures leave nothing. */
+static void loaded(void **state)
+{
+    char path[64];
+    trf_vocab_options options;
+    trf_piece_ids ids;
+    kit_memory memory;
+    trf_vocab *vocab;
+    FILE *file;
+    (void)state;
+    make(&made, 1, 0);
+    memset(&memory, 0, sizeof memory);
+    memset(&options, 0, sizeof options);
+    memset(&ids, 0, sizeof ids);
+    snprintf(path, sizeof path, "/tmp/trf_test_wordpiece_%d", (int)getpid());
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(made.bytes, 1, made.n, file), made.n);
+    fclose(file);
+    OK(trf_vocab_load(&vocab, path, NULL, &err));
+    assert_int_equal(trf_vocab_kind(vocab), TRF_WORDPIECE);
+    trf_vocab_destroy(vocab);
+    OK(trf_vocab_load(&vocab, path, &options, &err));           /* zeros are the defaults */
+    trf_vocab_destroy(vocab);
+    options.memory = made.bytes;
+    options.memory_bytes = made.n;
+    OK(trf_vocab_load(&vocab, NULL, &options, &err));
+    assert_int_equal(trf_vocab_id(vocab, "##able"), 8);
+    trf_vocab_destroy(vocab);
+#define NOTHING(call, wanted, name) \
+    do { vocab = (trf_vocab *)&err; assert_int_equal(call, wanted); assert_null(vocab); \
+         if (name) assert_string_equal(err.what, name); } while (0)
+    NOTHING(trf_vocab_load(&vocab, path, &options, &err), TRF_E_INVALID_ARG, "memory");
+    NOTHING(trf_vocab_load(&vocab, NULL, NULL, &err), TRF_E_INVALID_ARG, "path");
+    options.memory_bytes = 0;
+    NOTHING(trf_vocab_load(&vocab, NULL, &options, &err), TRF_E_FORMAT, NULL);
+    options.memory_bytes = made.n;
+    options.ids = &ids;
+    NOTHING(trf_vocab_load(&vocab, NULL, &options, &err), TRF_E_INVALID_ARG, "ids");
+    options.memory = NULL;
+    NOTHING(trf_vocab_load(&vocab, NULL, &options, &err), TRF_E_INVALID_ARG, "path");
+    NOTHING(trf_vocab_load(&vocab, path, &options, &err), TRF_E_INVALID_ARG, "ids");
+    options.ids = NULL;
+    options.hooks = kit_hooks(&memory);
+    options.hooks.free = NULL;                                  /* alloc alone */
+    NOTHING(trf_vocab_load(&vocab, path, &options, &err), TRF_E_INVALID_ARG, NULL);
+    remove(path);
+    NOTHING(trf_vocab_load(&vocab, path, NULL, &err), TRF_E_IO, NULL);
+    assert_int_equal(trf_vocab_load(NULL, path, NULL, &err), TRF_E_INVALID_ARG);
+}
+
 /* A model keeps the vocabulary, in files too, and has its special ids. */
 static void in_models(void **state)
 {
@@ -880,14 +931,14 @@ static void in_models(void **state)
     c.source_vocab = trf_vocab_size(vocab);
     c.source_bos = c.source_eos = 1;
     c.pad = 0; c.unk = 1; c.bos = 2; c.eos = 3;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
-    OK(trf_vocab_encode(trf_model_source_vocab(again), "The unaffable", some, 64, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "The unaffable", some, 64, &n, &err));
     assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
-    assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
-    assert_memory_equal(trf_model_source_vocab(again)->stored, made.bytes, made.n);
+    assert_int_equal(trf_model_vocab(again, TRF_SOURCE)->n_stored, made.n);
+    assert_memory_equal(trf_model_vocab(again, TRF_SOURCE)->stored, made.bytes, made.n);
     trf_model_destroy(again);
     /* a file whose vocabulary is damaged: nothing is loaded */
     for (i = 0; i + 8 < bytes && memcmp(saved + i, "TRFWP", 5); i++) { }
@@ -898,10 +949,10 @@ static void in_models(void **state)
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 1; c.unk = 2;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     assert_int_equal(trf_model_set_vocabs(model, vocab, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "bos");
-    assert_null(trf_model_source_vocab(model));
+    assert_null(trf_model_vocab(model, TRF_SOURCE));
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -924,6 +975,6 @@ int main(void)
                                        cmocka_unit_test(hashes),
                                        cmocka_unit_test(written),
                                        cmocka_unit_test(public_calls),
-                                       cmocka_unit_test(in_models)};
+                                       cmocka_unit_test(loaded), cmocka_unit_test(in_models)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,16 +34,15 @@ for file; do
         split(now[name, n], form, " ")
         for (k = 1; k <= n; k++) {
             one = k == 1 && (name, n) in wrap ? wrap[name, n] "(" argument(s, k) ")" : argument(s, k)
-            list = list (k > 1 ? ", " : "") (k == form[2] ? new[name] ", " : "") one
+            list = list (k > 1 ? ", " : "") (k == form[2] ? more[name, n] ", " : "") one
         }
-        if (form[2] == n + 1) list = list ", NULL"
+        if (form[2] == n + 1) list = list ", " more[name, n]
         return form[1] "(" list ")" form[3]
     }
-    # was NAME COUNT NEW_NAME AT AFTER ARGUMENT: ARGUMENT or NULL becomes argument AT, if that is not 0; AFTER follows
-    # the call
+    # was NAME COUNT NEW_NAME AT AFTER MORE: MORE, or NULL, becomes argument AT, if that is not 0; AFTER follows the
+    # call
     function was(name, count, new_name, at, after, what) {
-        now[name, count] = new_name " " at " " after; known[name]
-        new[name] = what == "" ? "NULL" : what
+        now[name, count] = new_name " " at " " after; more[name, count] = what == "" ? "NULL" : what; known[name]
     }
     # read_by NAME COUNT NEW_NAME AT: the same; the first argument, a translator, becomes its reader
     function read_by(name, count, new_name, at) {
@@ -51,6 +50,10 @@ for file; do
         wrap[name, count] = "trf_translator_reader"
     }
     BEGIN {
+        # calls whose name has another meaning now: with so many arguments it is the old one
+        fewer["trf_translate"] = 7
+        fewer["trf_trainer_step"] = 1
+        fewer["trf_vocab_load"] = 5
         was("trf_model_save", 3, "trf_model_save", 3)
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
         was("trf_translate_batch", 3, "trf_translate", 3)
@@ -72,11 +75,17 @@ for file; do
         read_by("trf_embed", 6, "trf_reader_embed", 0)
         read_by("trf_rank", 7, "trf_reader_rank", 0)
         read_by("trf_score", 4, "trf_reader_score", 3)
-        was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
-        was("trf_vocab_from_pieces", 6, "trf_vocab_from_bytes", 0)
-        was("trf_vocab_load_sentencepiece", 4, "trf_vocab_load", 3)
+        was("trf_model_create", 3, "trf_model_create", 3)
+        was("trf_model_source_vocab", 1, "trf_model_vocab", 2, "", "TRF_SOURCE")
+        was("trf_model_target_vocab", 1, "trf_model_vocab", 2, "", "TRF_TARGET")
+        was("trf_corpus_size", 1, "trf_corpus_facts", 0, "->pairs")
+        was("trf_corpus_epoch", 1, "trf_corpus_facts", 0, "->epoch")
+        was("trf_corpus_rewind", 1, "trf_corpus_resume", 2, "", "NULL, NULL")
+        was("trf_train_step", 4, "trf_trainer_step", 0)
+        was("trf_forward_backward", 4, "trf_trainer_forward_backward", 0)
+        was("trf_optimizer_step", 3, "trf_trainer_update", 0)
+        was("trf_evaluate", 4, "trf_trainer_evaluate", 3)
+        was("trf_evaluate_all", 5, "trf_trainer_evaluate", 0)
         was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
         was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
         was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
@@ -86,8 +95,8 @@ for file; do
         while (match(text, /trf_[a-z0-9_]+\(/)) {
             name = substr(text, RSTART, RLENGTH - 1)
             before = RSTART > 1 ? substr(text, RSTART - 1, 1) : ""
-            if (name == "trf_translate" && arguments(text, RSTART + RLENGTH - 1) && n == 7)
-                print FILENAME ": trf_translate of one sequence: see tools/api-changes.md" >"/dev/stderr"
+            if (name in fewer && arguments(text, RSTART + RLENGTH - 1) && n == fewer[name])
+                print FILENAME ": " name " with " n " arguments: see tools/api-changes.md" >"/dev/stderr"
             last = name in known && before !~ /[A-Za-z0-9_]/ ? arguments(text, RSTART + RLENGTH - 1) : 0
             made = last ? call(text, name) : ""
             if (made == "") { out = out substr(text, 1, RSTART + RLENGTH - 1); text = substr(text, RSTART + RLENGTH) }
@@ -116,6 +125,8 @@ for file; do
     gone="$gone|trf_(source|target)_rows"
     gone="$gone|trf_attention_(count|at)|trf_(translator|sampler)_create_ensemble|trf_ensemble_memory|trf_score_each"
     gone="$gone|trf_hypothesis_count|trf_model_pooling|ensemble_rule"
+    gone="$gone|trf_vocab_from_[a-z_]*|trf_vocab_load_sentencepiece"
+    gone="$gone|trf_model_create_(zeros|stage)|trf_corpus_open|trf_updater_(set_)?steps"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

@@ -84,14 +84,14 @@ static void train(const struct study *s, const struct task *x, uint64_t seed, co
     c.device.threads = s->threads;
     o.learning_rate = 3e-3;
     o.residual_dropout = 0.1;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_model_set_vocabs(model, x->english, x->german, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
-    trf_corpus_rewind(x->corpus);
+    trf_corpus_resume(x->corpus, NULL, NULL);
     for (i = k = 0; k < STAGES; k++) {
         for (; i < updates[k]; i++) {
             STUDY_TRY(trf_corpus_next(x->corpus, &b, &err));
-            STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+            STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         }
         STUDY_TRY(trf_model_copy(&copies[k], model, &err));
     }

@@ -53,11 +53,11 @@ static struct cost train(struct study *s, int layers, int length, int tokens, in
     o.longest = length;
     trf_train_set_dropout(&o, 0.1);
     cost.megabytes = (double)trf_trainer_memory(&c, &o, NULL) / 1e6;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 0; i < (s->quick ? 2 : 5); i++) {
         double start = study_cpu_seconds();
-        STUDY_TRY(trf_train_step(trainer, &batch, &report, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &batch, &report, &err));
         cost.milliseconds = fmin(cost.milliseconds, 1e3 * (study_cpu_seconds() - start));
     }
     cost.loss = report.loss;

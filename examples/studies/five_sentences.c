@@ -71,7 +71,7 @@ static trf_model *create(const struct study *s, const struct system *x, int pres
     c.target_vocab = trf_vocab_size(x->target);
     c.seed = seed;
     c.device.threads = s->threads;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_model_set_vocabs(model, x->source, x->target, &err));
     return model;
 }
@@ -118,7 +118,7 @@ static trf_model *learn(struct study *s, struct system *x, int preset, uint64_t 
         double loss = 0;
         for (i = 0; i < BATCHES; i++) {
             STUDY_TRY(trf_corpus_next(x->corpus, &b, &err));
-            STUDY_TRY(trf_train_step(trainer, &b, &report, &err));
+            STUDY_TRY(trf_trainer_step(trainer, &b, &report, &err));
             loss += report.loss / BATCHES;
         }
         for (i = exact = 0; i < FIVE; i++)

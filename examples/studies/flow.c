@@ -28,7 +28,7 @@ static struct net net_of(struct study *s)
     c.encoder_layers = c.decoder_layers = LAYERS;
     c.source_vocab = c.target_vocab = VOCAB;
     c.device.threads = s->threads;
-    STUDY_TRY(trf_model_create(&n.model, &c, &err));
+    STUDY_TRY(trf_model_create(&n.model, &c, NULL, &err));
     STUDY_TRY(trf_reader_create(&n.reader, n.model, NULL, &err));
     n.batch.source.ids = source;
     n.batch.target.ids = target;

@@ -49,13 +49,13 @@ static trf_model *train(const struct study *s, int task, uint64_t seed, const tr
     trf_step_report report;
     uint64_t random = seed;
     int i, most = s->quick ? 120 : 2000;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 1; i <= most; i++) {
         trf_batch b = draw(&x, BATCH, task, &random);
-        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         if (i % 20) continue;
-        STUDY_TRY(trf_evaluate_all(trainer, tests, NULL, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(trainer, tests, NULL, &report, &err));
         if (report.accuracy >= 0.95) break;
     }
     r->updates = i < most ? i : most;

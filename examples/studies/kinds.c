@@ -144,7 +144,7 @@ static struct result run(const struct study *s, int kind, int task, uint64_t see
     o.learning_rate = 2e-3;
     o.warmup = updates / 16;
     o.total_steps = updates;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 1; i <= updates; i++) {
         trf_batch b;
@@ -152,7 +152,7 @@ static struct result run(const struct study *s, int kind, int task, uint64_t see
         draw(&x, BATCH, task, 0, &random);
         b = batch_of(&x, kind, BATCH);
         begin = study_seconds();
-        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         r.training += study_seconds() - begin;
         if (i % every) continue;
         judge(model, kind, task, &r);

@@ -129,7 +129,7 @@ static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
     int encoder = kind == TRF_ENCODER_ONLY;
     c.n_heads = HEADS;
     c.source_eos = c.target_eos = 0;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
     batch = study_batch(encoder ? ids : NULL, encoder ? NULL : ids, &length, 1);
     STUDY_TRY(trf_reader_read(reader, &batch, encoder ? TRF_READ_ENCODED : TRF_READ_DECODED, NULL, &x,

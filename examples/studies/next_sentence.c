@@ -85,7 +85,7 @@ static trf_model *create(const struct study *s, trf_head head, uint64_t seed,
     c.head = head;
     c.n_labels = head == TRF_HEAD_MASKED ? 0 : 2;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     if (from) STUDY_TRY(trf_model_copy_weights(model, from, NULL, &err));
     return model;
 }
@@ -122,7 +122,7 @@ static trf_model *fill_masks(const struct study *s, const struct setting *what, 
         trf_batch b = draw(&x, BATCH, what, &random);
         b.place.batch = i;
         STUDY_TRY(trf_noise_apply(noise, &b, &b, &err));
-        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
     }
     trf_trainer_destroy(trainer);
     trf_noise_destroy(noise);
@@ -145,9 +145,9 @@ static struct result run(const struct study *s, const struct setting *what, uint
     r.reached = updates;
     for (i = 1; i <= updates; i++) {
         trf_batch b = draw(&x, BATCH, what, &random);
-        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         if (i % every) continue;
-        STUDY_TRY(trf_evaluate_all(trainer, &tests, NULL, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(trainer, &tests, NULL, &report, &err));
         r.right[i / every - 1] = 100 * report.accuracy;
         if (report.accuracy >= 0.95 && i < r.reached) r.reached = i;
     }

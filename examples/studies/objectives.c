@@ -57,7 +57,7 @@ static struct result run(const struct study *s, int objective, uint64_t seed, in
     hidden.n_sentinels = VOCAB - WORDS_END;
     if (objective == SPANS) hidden.density = 0.3, hidden.mean_span = 2;
     if (objective != NEXT) STUDY_TRY(trf_noise_create(&noise, &hidden, &err));
-    STUDY_TRY(trf_model_create(&m, &c, &err));
+    STUDY_TRY(trf_model_create(&m, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&t, m, &o, &err));
     held_out = plain;
     held_out.source = held_out.target = language_draw(&unseen, LINES, 1, &others);
@@ -67,10 +67,10 @@ static struct result run(const struct study *s, int objective, uint64_t seed, in
         for (k = 0; k < BATCH; k++) words += x.lengths[k];
         made = plain;
         if (noise) STUDY_TRY(trf_noise_apply(noise, &plain, &made, &err));
-        STUDY_TRY(trf_train_step(t, &made, &report, &err));
+        STUDY_TRY(trf_trainer_step(t, &made, &report, &err));
         r.counted += (double)report.target_tokens;
         if (i % every) continue;
-        STUDY_TRY(trf_evaluate_all(t, &held_out, noise, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(t, &held_out, noise, &report, &err));
         r.loss[i / every - 1] = report.loss;
         r.particle[i / every - 1] = language_skill(m, objective, GAP_PARTICLE, lines);
         if (r.reached <= 0 && r.particle[i / every - 1] >= 90) r.reached = words;

@@ -97,7 +97,7 @@ static trf_model *create(const struct study *s, uint64_t seed)
     c.head = TRF_HEAD_FIRST;
     c.n_labels = SYMBOLS;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     return model;
 }
 
@@ -127,7 +127,7 @@ static struct result run(const struct study *s, int task, int mode, uint64_t see
             say(model, &x, SOURCES, mode == OWN ? 1 : (double)step / updates, &random);
         for (ids = e.ids, k = i = 0; i < SOURCES; i++)
             for (j = 0; j < LENGTH; j++) ids = ask(&e, ids, k++, &x, i, j);
-        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &b, NULL, &err));
         if (step % every) continue;
         r.exact[step / every - 1] = judge(model, task, 1, &symbols);
         if (r.exact[step / every - 1] >= 90 && step < r.reached) r.reached = step;

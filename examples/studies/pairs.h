@@ -267,7 +267,7 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
     memset(&report, 0, sizeof report);
     memset(outcome, 0, sizeof *outcome);
     lesson.config.seed = lesson.training.seed = seed;
-    STUDY_TRY(trf_model_create(&model, &lesson.config, &err));
+    STUDY_TRY(trf_model_create(&model, &lesson.config, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &lesson.training, &err));
     outcome->weights = (double)trf_model_parameter_total(model);
     outcome->reached = lesson.epochs + 1;
@@ -275,16 +275,16 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
         double begin = study_cpu_seconds();
         do {
             STUDY_TRY(trf_corpus_next(corpus, &batch, &err));
-            STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
-        } while (trf_corpus_epoch(corpus) < i);
+            STUDY_TRY(trf_trainer_step(trainer, &batch, NULL, &err));
+        } while (trf_corpus_facts(corpus)->epoch < i);
         outcome->seconds += study_cpu_seconds() - begin;
-        STUDY_TRY(trf_evaluate_all(trainer, &held_out, NULL, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(trainer, &held_out, NULL, &report, &err));
         outcome->by_epoch[i - 1] = 100 * report.accuracy;
         if (report.accuracy >= lesson.reach && outcome->reached > i) outcome->reached = i;
     }
     outcome->loss = report.nll;
     outcome->accuracy = 100 * report.accuracy;
-    STUDY_TRY(trf_evaluate_all(trainer, &learned, NULL, &report, &err));
+    STUDY_TRY(trf_trainer_evaluate(trainer, &learned, NULL, &report, &err));
     outcome->training_loss = report.nll;
     trf_trainer_destroy(trainer);
     trf_corpus_destroy(corpus);

@@ -295,7 +295,7 @@ static struct transformer create_transformer(const struct study *s, uint64_t see
     c.head = TRF_HEAD_FIRST;
     c.n_labels = KEYS;
     c.source_eos = 0;
-    STUDY_TRY(trf_model_create(&m.model, &c, &err));
+    STUDY_TRY(trf_model_create(&m.model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&m.trainer, m.model, &o, &err));
     return m;
 }
@@ -318,7 +318,7 @@ static double judge(struct lstm *lstm, struct transformer *transformer, int dist
         if (transformer) {
             trf_batch b = batch_of(&x);
             trf_step_report report;
-            STUDY_TRY(trf_evaluate(transformer->trainer, &b, &report, &err));
+            STUDY_TRY(trf_trainer_evaluate(transformer->trainer, &b, NULL, &report, &err));
             right += report.accuracy * BATCH;
             continue;
         }
@@ -363,7 +363,7 @@ static double run(struct study *s, int is_transformer, int distance, uint64_t se
         begin = study_seconds();
         if (is_transformer) {
             trf_batch b = batch_of(&x);
-            STUDY_TRY(trf_train_step(transformer.trainer, &b, NULL, &err));
+            STUDY_TRY(trf_trainer_step(transformer.trainer, &b, NULL, &err));
         } else {
             forward(&lstm, &x);
             backward(&lstm, &x);
@@ -395,7 +395,7 @@ static double signal_of(struct study *s, int is_transformer, int distance, uint6
     if (is_transformer) {
         trf_batch b = batch_of(&x);
         m = create_transformer(s, seed, 10);
-        STUDY_TRY(trf_forward_backward(m.trainer, &b, NULL, &err));
+        STUDY_TRY(trf_trainer_forward_backward(m.trainer, &b, NULL, &err));
         g = trf_trainer_gradient(m.trainer, trf_model_parameter_index(m.model,
                                                                       "src_embed.weight"));
     } else {

@@ -169,7 +169,7 @@ static void measure(struct study *s, trf_context *context, int layers, enum wiri
     c.decoder_layers = c.target_vocab = 0;
     c.source_vocab = 5;
     c.seed = (uint64_t)seed;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     e = encoder_of(s, context, model);
     e.wiring = wiring;
     study_fill_normal(&x, &random, 1);

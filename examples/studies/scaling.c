@@ -58,17 +58,17 @@ static double learn(struct study *s, const trf_vocab *letters, int width, int se
     o.learning_rate = 3e-3;
     o.warmup = 50;
     o.total_steps = updates + 1;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 0; i < updates; i++) {
         trf_batch batch = read_on(s, letters, &number, 0, ids, lengths, BATCH);
-        STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &batch, NULL, &err));
     }
     for (test = 0; test < 2; test++) {
         trf_batch batch;
         number = 900000000;
         batch = read_on(s, letters, &number, test, ids, lengths, TESTS);
-        STUDY_TRY(trf_evaluate_all(trainer, &batch, NULL, &report, &err));
+        STUDY_TRY(trf_trainer_evaluate(trainer, &batch, NULL, &report, &err));
         losses[test] = report.nll;
     }
     size = (double)(trf_model_parameter_total(model) - (int64_t)c.target_vocab * c.d_model);

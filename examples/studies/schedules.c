@@ -128,13 +128,13 @@ static double train(struct study *s, trf_norm_place place, double rate, int warm
     o.schedule = TRF_CONSTANT;
     o.learning_rate = rate;
     o.warmup = warmup;
-    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (step = 0; step < steps; step++) {
         trf_batch batch = study_reversals(s, &room, &random, BATCH, 3, 8, SYMBOLS);
-        STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
+        STUDY_TRY(trf_trainer_step(trainer, &batch, NULL, &err));
     }
-    STUDY_TRY(trf_evaluate(trainer, &tests, &report, &err));
+    STUDY_TRY(trf_trainer_evaluate(trainer, &tests, NULL, &report, &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     study_must(s, report.loss < log(4 + SYMBOLS), "training helps: loss %g", report.loss);

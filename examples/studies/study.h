@@ -59,7 +59,7 @@ struct study {
 
 /* The error of the call that STUDY_TRY makes. */
 static __attribute__((unused)) trf_error err;
-/* A call of the library that may not fail: STUDY_TRY(trf_model_create(&model, &config, &err)). */
+/* A call of the library that may not fail: STUDY_TRY(trf_model_create(&model, &config, NULL, &err)). */
 #define STUDY_TRY(call) \
     do { \
         if (call) { \

@@ -110,7 +110,7 @@ static void shapes(struct study *s, double *totals)
                    names[i], (long long)by_formula(&c), (long long)w.total);
         if (s->quick ? i == 0 : i < 2) {
             trf_model *model = NULL;
-            STUDY_TRY(trf_model_create(&model, &c, &err));
+            STUDY_TRY(trf_model_create(&model, &c, NULL, &err));
             study_must(s, trf_model_parameter_total(model) == w.total, "%s: a model has as many",
                        names[i]);
             trf_model_destroy(model);

@@ -4,28 +4,30 @@
    run     build/bench                                                  everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
            build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS [WORKERS]]]
-           build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside reading its weights
-           build/bench llama FILE SEQUENCES THREADS TOKENS WIDTH LAYERS HEADS FF WEIGHTS
-                                                                        a packed file of a Llama, made if it is missing: opening, drawing
+           build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside
+           reading its weights build/bench llama FILE SEQUENCES THREADS TOKENS WIDTH LAYERS HEADS FF WEIGHTS
+                                                                        a packed file of a Llama, made if it is missing:
+                                                                        opening, drawing
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
-           build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
-           build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
+           build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or
+           1 build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
            build/bench load FILE [WEIGHTS]                              beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
-           build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
-           build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS [PRODUCTS]] an encoder: sentences/s in batches of equal length
-           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in|bf16x3 (trf_products), or bf16: the precision
-           WEIGHTS full|bf16|int8 (trf_weights)
+           build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one
+           sentence a line build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS [PRODUCTS]] an encoder:
+           sentences/s in batches of equal length SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS
+           auto|cblas|built-in|bf16x3 (trf_products), or bf16: the precision WEIGHTS full|bf16|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
            causal: a decoder-only model of the target side alone, bucketed
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
 
-   Training: Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the projection,
-   batches of at most 2,048 tokens a side (longest pair times pairs); real tokens are source + target, EOS included. Without files
-   sentences of 5 to 25 random words are made. The floor is the time of the step's matrix products alone, with the step's own
-   shapes, by the better of CBLAS and the built-in product (attention's products are left out).
-   WORKERS: so many translators share a model and a batch, each with THREADS threads and in a thread of its own.
-   Translating: random weights, sources of 20 words, exactly 20 target words each; vocabulary 10,000 (tiny, small) or 32,000. */
+   Training: Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the
+   projection, batches of at most 2,048 tokens a side (longest pair times pairs); real tokens are source + target, EOS
+   included. Without files sentences of 5 to 25 random words are made. The floor is the time of the step's matrix
+   products alone, with the step's own shapes, by the better of CBLAS and the built-in product (attention's products are
+   left out). WORKERS: so many translators share a model and a batch, each with THREADS threads and in a thread of its
+   own. Translating: random weights, sources of 20 words, exactly 20 target words each; vocabulary 10,000 (tiny, small)
+   or 32,000. */
 #define _POSIX_C_SOURCE 200809L
 #define TRF__TEST_BACKEND timed_backend
 #define TRF_IMPLEMENTATION
@@ -194,7 +196,8 @@ static void fill_corpus(trf_corpus *corpus, const char *source, const char *targ
             n[s] = 5 + rand() % 21;
             for (k = 0; k < n[s]; k++) ids[s][k] = 4 + rand() % (VOCAB - 4);
         }
-        if (n[0] > 0 && n[1] > 0 && n[0] < MOST && n[1] < MOST && trf_corpus_add(corpus, ids[0], causal ? 0 : n[0], ids[1], n[1], &err)) die(err.message);
+        if (n[0] > 0 && n[1] > 0 && n[0] < MOST && n[1] < MOST &&
+            trf_corpus_add(corpus, ids[0], causal ? 0 : n[0], ids[1], n[1], &err)) die(err.message);
     }
     for (s = 0; s < 2; s++) if (f[s]) fclose(f[s]);
 }
@@ -231,7 +234,8 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
     TRF__ZERO(hooks);
     run = trf__run_on(&on, &hooks);
     for (i = 0; i < n; i++) {
-        most = trf__max64(most, shapes[i].rows * trf__max64(shapes[i].in, shapes[i].op == OP_cross_entropy ? 0 : shapes[i].out));
+        most = trf__max64(most,
+            shapes[i].rows * trf__max64(shapes[i].in, shapes[i].op == OP_cross_entropy ? 0 : shapes[i].out));
         most = trf__max64(most, 128 * shapes[i].out);
         weights = trf__max64(weights, trf__round_up(shapes[i].in, 16) * trf__round_up(shapes[i].out, 16));
     }
@@ -312,7 +316,7 @@ static void time_steps(trf_trainer *trainer, trf_corpus *corpus, int steps, step
         if (trf_corpus_next(corpus, &batch, &err)) die(err.message);
         if (i == WARM) timed_reset();
         start = seconds();
-        if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
+        if (trf_trainer_step(trainer, &batch, &report, &err)) die(err.message);
         if (i < WARM) { timed.n_shapes = 0; continue; }
         to->each[i - WARM] = seconds() - start;
         to->total += to->each[i - WARM];
@@ -327,7 +331,8 @@ static void time_steps(trf_trainer *trainer, trf_corpus *corpus, int steps, step
     }
 }
 
-static void print_steps(const char *size, int threads, const char *order, int steps, const step_times *of, double planned)
+static void print_steps(const char *size, int threads, const char *order, int steps, const step_times *of,
+                        double planned)
 {
     struct rusage used;
     double blas, own;
@@ -341,7 +346,8 @@ static void print_steps(const char *size, int threads, const char *order, int st
     printf("    a step of %d tokens %.1f ms, its products through CBLAS %.1f (step / products %.2f), built-in %.1f (%.2f); step / floor %.2f\n",
            (int)of->middle_tokens, 1e3 * of->middle, 1e3 * blas, of->middle / blas, 1e3 * own, of->middle / own,
            of->middle / (blas < own ? blas : own));
-    printf("    planned memory %.1f MB, most that the process had so far %.1f MB\n", 1e-6 * planned, 1.024e-3 * (double)used.ru_maxrss);
+    printf("    planned memory %.1f MB, most that the process had so far %.1f MB\n", 1e-6 * planned,
+           1.024e-3 * (double)used.ru_maxrss);
     print_ops(of->total, steps);
 }
 
@@ -371,10 +377,12 @@ static void bench_training(const char *size, int threads, const char *order, int
     data.buckets = strcmp(order, "random") != 0;
     if (trf_corpus_create(&corpus, &data, &err)) die(err.message);
     fill_corpus(corpus, source, target, causal);
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+    if (trf_model_create(&model, &config, NULL, &err) ||
+        trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     memset(&times, 0, sizeof times);
     time_steps(trainer, corpus, steps, &times);
-    print_steps(size, threads, order, steps, &times, (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training, NULL)));
+    print_steps(size, threads, order, steps, &times,
+                (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training, NULL)));
     free(times.each);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -403,7 +411,8 @@ static void translate_parts(sharer *workers, int n)
     for (i = 1; i < n; i++) if (pthread_join(workers[i].thread, NULL)) die("a thread is lost");
 }
 
-static void bench_translating(const char *size, int threads, int beam, int batch, manner how, trf_weights weights, int n)
+static void bench_translating(const char *size, int threads, int beam, int batch, manner how, trf_weights weights,
+                              int n)
 {
     trf_config config = config_of(size, how);
     trf_search search = trf_search_defaults();
@@ -425,7 +434,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     timed.stopped = n > 1;
     for (i = 0; i < batch * WORDS; i++) ids[i] = 4 + rand() % (config.source_vocab - 4);
     for (i = 0; i < batch; i++) lengths[i] = WORDS;
-    if (trf_model_create(&model, &config, &err)) die(err.message);
+    if (trf_model_create(&model, &config, NULL, &err)) die(err.message);
     if (n > 1 && trf_model_pack(model, weights, &err)) die(err.message);
     for (i = 0; i < n; i++) {
         int first = batch * i / n;
@@ -479,7 +488,8 @@ static void bench_learning(const char *path, int updates, int threads)
     training.warmup = 400;
     training.source_tokens = training.target_tokens = 2 * COPY_TOKENS;
     trf_train_set_dropout(&training, 0);
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+    if (trf_model_create(&model, &config, NULL, &err) ||
+        trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     for (step = 1; step <= updates; step++) {
         int32_t n = 0, tokens = 0;
         for (;;) {
@@ -492,7 +502,7 @@ static void bench_learning(const char *path, int updates, int threads)
         batch.source.ids = batch.target.ids = ids;
         batch.source.lengths = batch.target.lengths = lengths;
         batch.source.count = batch.target.count = n;
-        if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
+        if (trf_trainer_step(trainer, &batch, &report, &err)) die(err.message);
         if (step % 100 == 0) fprintf(stderr, "update %d, loss %.3f, right %.3f\n", step, report.loss, report.accuracy);
     }
     if (trf_model_save(model, path, NULL, &err)) die(err.message);
@@ -520,7 +530,8 @@ static void bench_file(const char *path, const char *sentences, int threads, int
     if (!f || !ids) die("cannot open the sentences");
     for (; fgets(line, sizeof line, f) && sources.count < LINES; sources.count++) {
         int64_t begin = n;
-        for (word = strtok(line, " \r\n"); word && n < LINES * 8; word = strtok(NULL, " \r\n")) ids[n++] = (int32_t)atoi(word);
+        for (word = strtok(line, " \r\n"); word &&
+             n < LINES * 8; word = strtok(NULL, " \r\n")) ids[n++] = (int32_t)atoi(word);
         lengths[sources.count] = (int32_t)(n - begin);
     }
     fclose(f);
@@ -532,7 +543,8 @@ static void bench_file(const char *path, const char *sentences, int threads, int
     search.beam = beam;
     search.max_length_a = 0;
     search.max_length_b = 100;
-    if (trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, &search, &err)) die(err.message);
+    if (trf_model_load(&model, path, NULL, &err) ||
+        trf_translator_create(&translator, model, &search, &err)) die(err.message);
     for (again = 0; again < 3; again++) {
         start = seconds();
         if (trf_translate(translator, &sources, NULL, &err)) die(err.message);
@@ -540,7 +552,8 @@ static void bench_file(const char *path, const char *sentences, int threads, int
         if (start < best) best = start;
     }
     for (i = 0; i < sources.count; i++) tokens += trf_hypothesis_at(translator, i, 0)->n;
-    printf("file of %d sentences, %d threads, beam %d: %.0f target tokens/s, %lld tokens\n", sources.count, threads, beam,
+    printf("file of %d sentences, %d threads, beam %d: %.0f target tokens/s, %lld tokens\n", sources.count, threads,
+           beam,
            (double)tokens / best, (long long)tokens);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
@@ -576,12 +589,13 @@ static void bench_lengths(const char *size, int threads)
         batch.source.ids = batch.target.ids = ids;
         batch.source.lengths = batch.target.lengths = lengths;
         batch.source.count = batch.target.count = TOKENS / length;
-        if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+        if (trf_model_create(&model, &config, NULL, &err) ||
+            trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
         for (step = 0; step < STEPS; step++) {
             double start;
             timed_reset();
             start = seconds();
-            if (trf_train_step(trainer, &batch, NULL, &err)) die(err.message);
+            if (trf_trainer_step(trainer, &batch, NULL, &err)) die(err.message);
             start = seconds() - start;
             if (start >= total) continue;
             total = start;
@@ -610,7 +624,8 @@ static trf_batch random_pairs(int32_t *ids, int32_t *lengths, int tokens, int le
     return batch;
 }
 
-/* 2,048 tokens a side in sentences of 32, pre-norm: memory and the fastest of six steps, of wall and of processor time. */
+/* 2,048 tokens a side in sentences of 32, pre-norm: memory and the fastest of six steps, of wall and of processor time.
+   */
 static void bench_deep(const char *size, int layers, int recompute, int threads)
 {
     enum { TOKENS = 2048, LENGTH = 32, STEPS = 6 };
@@ -635,11 +650,12 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     training.longest = LENGTH;
     training.recompute = recompute;
     batch = random_pairs(ids, lengths, TOKENS, LENGTH);
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+    if (trf_model_create(&model, &config, NULL, &err) ||
+        trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     for (i = 0; i < STEPS; i++) {
         start = seconds();
         work = clock();
-        if (trf_train_step(trainer, &batch, NULL, &err)) die(err.message);
+        if (trf_trainer_step(trainer, &batch, NULL, &err)) die(err.message);
         work = clock() - work;
         start = seconds() - start;
         if (start < best) best = start;
@@ -648,14 +664,15 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     getrusage(RUSAGE_SELF, &used);
     printf("%s, %d + %d layers, recompute %d, %d threads: %.0f ms a step (%.0f of processors), planned %.1f MB, of which %.1f for "
            "weights, gradients and moments, most that the process had %.1f MB\n", size, layers, layers, recompute, threads, 1e3 * best,
-           1e3 * best_work, 1e-6 * (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training, NULL)),
+           1e3 * best_work, 1e-6 * (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training,
+                                                                                                 NULL)),
            4e-6 * (double)trf_model_memory(&config, NULL), 1.024e-3 * (double)used.ru_maxrss);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
 
-/* A clock in place of a network: each slice of gradients occupies it as long as its bytes would, as if two ranks added them up.
-   at_once: only all_reduce_end waits for it. */
+/* A clock in place of a network: each slice of gradients occupies it as long as its bytes would, as if two ranks added
+   them up. at_once: only all_reduce_end waits for it. */
 typedef struct network {
     double bytes_per_second, free_at, sent;     /* free_at: when it has sent all that it was given */
     int at_once;
@@ -688,7 +705,8 @@ static int end_slices(void *user)
     return 0;
 }
 
-/* The fastest of seven steps: without a network, with one that each slice waits for, and with one that sends at once. */
+/* The fastest of seven steps: without a network, with one that each slice waits for, and with one that sends at once.
+   */
 static void bench_overlap(const char *size, int threads, int mbit)
 {
     enum { TOKENS = 2048, LENGTH = 32, STEPS = 7, WAYS = 3 };
@@ -716,10 +734,11 @@ static void bench_overlap(const char *size, int threads, int mbit)
         training.all_reduce_end = way ? end_slices : NULL;
         training.user = &net;
         best[way] = HUGE_VAL;
-        if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+        if (trf_model_create(&model, &config, NULL, &err) ||
+            trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
         for (i = 0; i < STEPS; i++) {
             start = seconds();
-            if (trf_train_step(trainer, &batch, NULL, &err)) die(err.message);
+            if (trf_trainer_step(trainer, &batch, NULL, &err)) die(err.message);
             start = seconds() - start;
             if (start < best[way]) best[way] = start;
         }
@@ -751,7 +770,7 @@ static void bench_loading(const char *path, trf_weights weights)
     /* another process makes the file: the memory of its floats would count as ours */
     if (fork() == 0) {
         trf_save_options save = {weights, NULL, 0, NULL};
-        if (trf_model_create(&model, &config, &err) || trf_model_save(model, path, &save, &err)) die(err.message);
+        if (trf_model_create(&model, &config, NULL, &err) || trf_model_save(model, path, &save, &err)) die(err.message);
         _exit(0);
     }
     if (wait(&i) < 0 || i) die("no file was made");
@@ -807,7 +826,8 @@ static void read_tile(const trf__run *run, const void *job, int64_t tile, int wo
     r->sums[tile] = sum;
 }
 
-/* How fast a generator's threads read n numbers again and again, as weights are read, bytes a second: the best of some passes. */
+/* How fast a generator's threads read n numbers again and again, as weights are read, bytes a second: the best of some
+   passes. */
 static double reading_speed(const trf__run *run, int64_t n)
 {
     trf_hooks plain = {0};
@@ -853,8 +873,10 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     sampling.max_tokens = sampling.min_tokens = tokens;
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
-    if (trf_model_create(&model, &config, &err) || trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
-    bytes = weights == TRF_WEIGHTS_FULL ? trf_model_memory(&config, NULL) : trf_packed_memory(&config, weights, NULL, NULL);
+    if (trf_model_create(&model, &config, NULL, &err) ||
+        trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
+    bytes = weights == TRF_WEIGHTS_FULL ? trf_model_memory(&config, NULL) : trf_packed_memory(&config, weights, NULL,
+                                                                                              NULL);
     bare = reading_speed(&generator->pass.run, (int64_t)(bytes / sizeof(float)));
     for (round = 0; round < 3; round++) {
         double start = seconds();
@@ -908,7 +930,8 @@ static void make_llama(const char *path, const int *sizes, trf_weights weights)
     c.positions = TRF_POSITIONS_ROTARY;
     c.activation = TRF_SILU; c.feed_forward_gate = 1;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = c.generator_bias = c.scale_embeddings = 0;
-    if (trf_model_create(&model, &c, &err) || trf_model_pack(model, weights, &err) || trf_model_save(model, path, NULL, &err))
+    if (trf_model_create(&model, &c, NULL, &err) || trf_model_pack(model, weights, &err) ||
+        trf_model_save(model, path, NULL, &err))
         die(err.message);
     trf_model_destroy(model);
 }
@@ -942,7 +965,8 @@ static void bench_llama(const char *path, int sequences, int threads, int tokens
         trf_sampler_step(sampler, sequences, &live, &err)) die(err.message);
     start = seconds();
     for (i = 0; i < tokens; i++) if (trf_sampler_step(sampler, sequences, &live, &err)) die(err.message);
-    printf("opened in %.2f ms, %.1f tokens/s, peak %.0f MB\n", 1e3 * opening, sequences * tokens / (seconds() - start), peak());
+    printf("opened in %.2f ms, %.1f tokens/s, peak %.0f MB\n", 1e3 * opening, sequences * tokens / (seconds() - start),
+           peak());
     trf_sampler_destroy(sampler);
     trf_model_destroy(model);
 }
@@ -1025,9 +1049,11 @@ int main(int argc, char **argv)
         bench_training(argv[2], number(argv[3]), argc > 4 ? argv[4] : "bucketed", argc > 5 ? number(argv[5]) : 12,
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
-        bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"),
+        bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]),
+                          products_of(argc > 6 ? argv[6] : "auto"),
                           weights_of(argc > 7 ? argv[7] : "full"), argc > 8 ? number(argv[8]) : 1);
-    else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256,
+    else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]),
+                                                                             argc > 3 ? number(argv[3]) : 256,
                                                                         weights_of(argc > 4 ? argv[4] : "full"));
     else if (argc == 11 && strcmp(argv[1], "llama") == 0) {
         int sizes[4];
@@ -1042,7 +1068,8 @@ int main(int argc, char **argv)
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)
         bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
     else if (argc >= 6 && strcmp(argv[1], "encode") == 0)
-        bench_encoding(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"),
+        bench_encoding(argv[2], number(argv[3]), number(argv[4]), number(argv[5]),
+                       weights_of(argc > 6 ? argv[6] : "full"),
                        products_of(argc > 7 ? argv[7] : "auto"));
     else if (argc == 1) {
         bench_training("tiny", all, "bucketed", 20, AUTO, NULL, NULL);

@@ -3,17 +3,19 @@
    build   nvcc -O2 -arch=sm_90 -x cu -c cuda.c     (cuda.c: #define TRF_COLUMN cuda, #include "transformer.h")
            cc -O2 -DTRF_WITH_CUDA -DTRF_NO_CBLAS -I. tools/bench/gpu.c cuda.o -o gpu -lcublasLt -lcudart -lstdc++ -lm
            (-DGPU_RUNTIME -I/usr/local/cuda/include: the memory that a trainer takes is measured too)
-   run     gpu card                          bytes a second of a copy, FLOP/s of a large product, and the shares of norm,
+   run     gpu card                          bytes a second of a copy, FLOP/s of a large product, and the shares of
+   norm,
                                              Adam and loss in the first
            gpu train SIZE TOKENS [launches]  SIZE tiny|base|big|gpt2, TOKENS a side; launches: nothing is recorded
            gpu translate SIZE SENTENCES BEAM [launches]
-           gpu attention                     of 8,192 tokens, up to 50 and up to 200 a sentence, and of 32,768 tokens, up to
+           gpu attention                     of 8,192 tokens, up to 50 and up to 200 a sentence, and of 32,768 tokens,
+           up to
                                              1,024 and up to 4,096
            gpu same STEPS                    two runs to the bit; bf16's loss over float32's
    prints  one line for each thing measured; times are medians of 20
 
-   bf16, dropout 0.1, label smoothing 0.1, sentences of 5 to 25 random words, sorted by length; random weights. gpt2, with
-   124 M weights, has texts of 1,024 random words and neither dropout nor smoothing, as llm.c trains it. */
+   bf16, dropout 0.1, label smoothing 0.1, sentences of 5 to 25 random words, sorted by length; random weights. gpt2,
+   with 124 M weights, has texts of 1,024 random words and neither dropout nor smoothing, as llm.c trains it. */
 #define _POSIX_C_SOURCE 200809L
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -289,12 +291,12 @@ static void measure_card(const char *size, int64_t rows)
     double copy, seconds_of, bytes, times[RUNS];
     int64_t n, d = c.d_model, side = rows < 8192 ? 256 : 8192;
     int i;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     memset(&k, 0, sizeof k);
     k.trainer = trainer_of(model, rows);
     k.run = &k.trainer->pass.run;
-    OK(trf_train_step(k.trainer, &batch, NULL, &err));
-    OK(trf_train_step(k.trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(k.trainer, &batch, NULL, &err));
+    OK(trf_trainer_step(k.trainer, &batch, NULL, &err));
     n = model->layout.n_weights;
     k.bytes = (size_t)(rows < 8192 ? 1 << 20 : 1 << 30);
     k.from = there(k.run, (int64_t)k.bytes, 1);
@@ -310,7 +312,8 @@ static void measure_card(const char *size, int64_t rows)
     bytes = 4.0 * (double)(rows * d) * (double)k.run->element;
     printf("add and norm, (%d, %d): %.2f of the copy\n", (int)rows, (int)d, bytes / time_of(&k, do_norm) / copy);
     bytes = (double)n * (4 * 4 + 3 * 4 + (k.run->element == 2 ? 2 : 0) + 4);       /* p, g, m, v; p, m, v, copy; norm */
-    printf("clip and Adam, %.0f M weights: %.2f of the copy\n", 1e-6 * (double)n, bytes / time_of(&k, do_update) / copy);
+    printf("clip and Adam, %.0f M weights: %.2f of the copy\n", 1e-6 * (double)n,
+           bytes / time_of(&k, do_update) / copy);
     seconds_of = time_of(&k, do_loss);
     printf("loss forward, its product included: %.2f ms\n", 1e3 * seconds_of);
     big.run = k.run;
@@ -347,7 +350,7 @@ static void measure_attention(int longest, int64_t tokens)
     double times[2][RUNS];
     int64_t rows = 0, d = HEADS * WIDE;
     int n = 0, i;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, 64);
     run = &t->pass.run;
     srand(2);
@@ -390,7 +393,8 @@ static void measure_attention(int longest, int64_t tokens)
     }
     printf("attention, %d tokens, up to %d: forward %.0f us, backward %.0f us\n", (int)rows, longest,
            1e6 * median(times[0], RUNS), 1e6 * median(times[1], RUNS));
-    run->backend->release(run, (void *)(uintptr_t)a.in.q, 0); run->backend->release(run, (void *)(uintptr_t)a.in.spans, 0);
+    run->backend->release(run, (void *)(uintptr_t)a.in.q, 0); run->backend->release(run, (void *)(uintptr_t)a.in.spans,
+                                                                                    0);
     run->backend->release(run, a.out, 0); run->backend->release(run, a.stats, 0); run->backend->release(run, g.dq, 0);
     trf_trainer_destroy(t);
     trf_model_destroy(model);
@@ -419,13 +423,14 @@ static void measure_training(const char *size, int64_t tokens, int launches)
     int64_t source = 0, target = 0;
     int i;
     double before = memory_left();
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, tokens);
     if (launches) only_launch(&t->pass.run);
     for (i = -3 * WARM; i < RUNS; i++) {
-        trf_batch batch = is_gpt2(size) ? texts_of(c.target_vocab, tokens) : batch_at((i + 3 * WARM) * 97 % 512, tokens);
+        trf_batch batch = is_gpt2(size) ? texts_of(c.target_vocab, tokens) : batch_at((i + 3 * WARM) * 97 % 512,
+                                                                                      tokens);
         double start = seconds();
-        OK(trf_train_step(t, &batch, &report, &err));
+        OK(trf_trainer_step(t, &batch, &report, &err));
         if (i < 0) continue;
         times[i] = seconds() - start;
         total += times[i];
@@ -459,7 +464,7 @@ static void measure_translating(const char *size, int sentences, int beam, int l
     batch.source.count = sentences;
     s.beam = beam; s.n_best = 1; s.threads = 1;
     s.max_length_a = 0; s.max_length_b = s.min_length = LENGTH;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     OK(trf_translator_create(&t, model, &s, &err));
     if (launches) only_launch(&t->reader.pass.run);
     for (i = -3; i < RUNS; i++) {
@@ -483,12 +488,12 @@ static double train_for(trf_precision precision, int steps, int64_t tokens, uint
     double loss = 0;
     int i;
     int32_t k;
-    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, tokens);
     for (i = 0; i < steps; i++) {
         trf_batch batch = batch_at(i * 97 % 512, tokens);
         trf_step_report report;
-        OK(trf_train_step(t, &batch, &report, &err));
+        OK(trf_trainer_step(t, &batch, &report, &err));
         if (i >= steps - (steps + 9) / 10) loss += report.loss / ((steps + 9) / 10);
     }
     for (*bits = 1, k = 0; k < trf_model_parameter_count(model); k++) {
@@ -531,7 +536,8 @@ int main(int argc, char **argv)
         measure_attention(small ? 400 : 1024, small ? 400 : 32768);
         measure_attention(small ? 600 : 4096, small ? 600 : 32768);
     } else if (strcmp(what, "train") == 0 && argc > 3) measure_training(argv[2], atoi(argv[3]), launches);
-    else if (strcmp(what, "translate") == 0 && argc > 4) measure_translating(argv[2], atoi(argv[3]), atoi(argv[4]), launches);
+    else if (strcmp(what, "translate") == 0 && argc > 4) measure_translating(argv[2], atoi(argv[3]), atoi(argv[4]),
+                                                                             launches);
     else if (strcmp(what, "same") == 0 && argc > 2) return measure_sameness(atoi(argv[2]), small ? small : 2048);
     else die("usage: gpu card | attention | train SIZE TOKENS | translate SIZE SENTENCES BEAM | same STEPS");
     return 0;

@@ -77,10 +77,10 @@ static int learn_by_hand(const trf_train_options *training, trf_model **model, t
     }
     config.source_vocab = trf_vocab_size(vocab[0]);
     config.target_vocab = trf_vocab_size(vocab[1]);
-    if (trf_model_create(model, &config, err) || trf_model_set_vocabs(*model, vocab[0], vocab[1], err) ||
+    if (trf_model_create(model, &config, NULL, err) || trf_model_set_vocabs(*model, vocab[0], vocab[1], err) ||
         trf_trainer_create(&trainer, *model, training, err)) goto done;
     for (step = 0; step < UPDATES; step++)
-        if (trf_corpus_next(corpus, &batch, err) || trf_train_step(trainer, &batch, NULL, err)) goto done;
+        if (trf_corpus_next(corpus, &batch, err) || trf_trainer_step(trainer, &batch, NULL, err)) goto done;
     failed = 0;
 done:
     trf_trainer_destroy(trainer);

@@ -1,5 +1,5 @@
-/* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the programs
-   they are named after. Public calls only.
+/* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the
+   programs they are named after. Public calls only.
 
    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
    python3 tools/parity/parity.py FOLDER|search  prints a table and a verdict
@@ -182,8 +182,9 @@ static int train(trf_model *model, const trf_train_options *training, batch_read
     trf_batch batch;
     trf_status status = trf_trainer_create(&trainer, model, training, err);
     while (!status && next_batch(reader, &batch)) {
-        status = trf_train_step(trainer, &batch, &report, err);
-        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate, report.sequence_loss);
+        status = trf_trainer_step(trainer, &batch, &report, err);
+        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate,
+                            report.sequence_loss);
     }
     trf_trainer_destroy(trainer);
     return (int)status;
@@ -215,9 +216,9 @@ static int print_ids(const trf_model *model, int target, FILE *lines, trf_error 
 {
     static char line[65536];
     static int32_t ids[65536];
-    const trf_vocab *vocab = target ? NULL : trf_model_source_vocab(model);
+    const trf_vocab *vocab = target ? NULL : trf_model_vocab(model, TRF_SOURCE);
     int32_t n, i;
-    if (!vocab) vocab = trf_model_target_vocab(model);
+    if (!vocab) vocab = trf_model_vocab(model, TRF_TARGET);
     while (vocab && fgets(line, sizeof line, lines)) {
         line[strcspn(line, "\n")] = 0;
         if (trf_vocab_encode(vocab, line, ids, 65536, &n, err)) return 1;
@@ -269,13 +270,14 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
+        fprintf(stderr,
+            "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
                         "MODEL BATCHES\n");
         free(reader);
         return 2;
     }
     if (create) {
-        failed = trf_model_create(&model, &s.config, &err) || trf_model_save(model, argv[3], NULL, &err);
+        failed = trf_model_create(&model, &s.config, NULL, &err) || trf_model_save(model, argv[3], NULL, &err);
     } else {
         options.config = &s.config;
         options.device = s.config.device;

@@ -4,7 +4,8 @@
    run     build/pieces MODEL <LINES           prints the ids of each line and, behind a tab, the text they give
            build/pieces MODEL times <LINES     prints the seconds that cutting all lines takes, the least of five
            build/pieces MODEL records <TEXTS   as the first, with a NUL for each newline
-           build/pieces MODEL decode <IDS      prints the text of each list of ids in hexadecimal, with a NUL for each newline
+           build/pieces MODEL decode <IDS      prints the text of each list of ids in hexadecimal, with a NUL for each
+           newline
    MODEL is a file of SentencePiece, or the stored bytes of byte-level BPE. */
 #define _POSIX_C_SOURCE 200809L
 #define TRF_IMPLEMENTATION
@@ -64,13 +65,17 @@ int main(int argc, char **argv)
     FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
     size_t bytes = 0, n;
     char *model = f ? whole(f, &bytes) : NULL, *lines = whole(stdin, &n), *line, *end;
+    trf_vocab_options options;
     trf_vocab *vocab;
     trf_error err;
     double best = HUGE_VAL;
     int32_t count, i;
     int again;
     if (!model || !lines) { fprintf(stderr, "usage: pieces MODEL [times] <LINES\n"); return 1; }
-    if (trf_vocab_from_bytes(&vocab, model, bytes, NULL, NULL, &err)) {
+    memset(&options, 0, sizeof options);
+    options.memory = model;
+    options.memory_bytes = bytes;
+    if (trf_vocab_load(&vocab, NULL, &options, &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
@@ -79,12 +84,14 @@ int main(int argc, char **argv)
     for (again = 0; argc > 2 && again < 5; again++) {
         double start = seconds();
         for (line = lines; line < lines + n; line += strlen(line) + 1)
-            if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
+            if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err)) { fprintf(stderr, "%s\n",
+                                                                                  err.message); return 1; }
         if (seconds() - start < best) best = seconds() - start;
     }
     if (argc > 2) printf("%.6f\n", best);
     for (line = lines; argc == 2 && line < lines + n; line += strlen(line) + 1) {
-        if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err) || trf_vocab_decode(vocab, ids, count, text, sizeof text, NULL, &err)) {
+        if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err) ||
+            trf_vocab_decode(vocab, ids, count, text, sizeof text, NULL, &err)) {
             fprintf(stderr, "%s\n", err.message);
             return 1;
         }

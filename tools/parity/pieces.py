@@ -14,7 +14,7 @@ and damaged ones, which both must refuse or both take; 150 lines for each model.
 golden: the answers for the models and texts of tests/test_pieces.c.
 published: a folder of Hugging Face, with the ids of its model. KIND is marian (source.spm, target.spm, vocab.json), t5 (spiece.model,
 100 sentinels) or llama (tokenizer.model). All lines of the TEXTs and 100,000 hostile ones, which are UTF-8 here, are cut and put
-together again by trf_vocab_from_bytes and by transformers (measured with 5.24) and, as two witnesses of what transformers means,
+together again by trf_vocab_load and by transformers (measured with 5.24) and, as two witnesses of what transformers means,
 by libsentencepiece with the same ids. Differences from transformers are counted with and without those that libsentencepiece has
 too. The exit status is 1 if anything differs from libsentencepiece or, for marian, from transformers.
 """

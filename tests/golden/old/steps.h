@@ -65,7 +65,7 @@ static trf_status steps_train(trf_trainer *trainer, trf_corpus *corpus, FILE *ou
     for (i = 0; i < STEPS_UPDATES; i++) {
         trf_batch batch;
         trf_step_report report;
-        if (trf_corpus_next(corpus, &batch, &err) || trf_train_step(trainer, &batch, &report, &err)) return steps_fail(&err);
+        if (trf_corpus_next(corpus, &batch, &err) || trf_trainer_step(trainer, &batch, &report, &err)) return steps_fail(&err);
         fprintf(out, "%d\t%.6f\t%.6e\n", (int)report.step, report.loss, report.learning_rate);
     }
     return TRF_OK;
@@ -74,7 +74,7 @@ static trf_status steps_train(trf_trainer *trainer, trf_corpus *corpus, FILE *ou
 /* Each word of the lines in turn is the mask's: the id that the model puts there, and its logit. */
 static trf_status steps_masked(const trf_model *model, const char *const *lines, int32_t n, FILE *out)
 {
-    const trf_vocab *vocab = trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, TRF_SOURCE);
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
     trf_error err;

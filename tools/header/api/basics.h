@@ -23,8 +23,6 @@
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
-#define trf_model_create_zeros trf_model_create_zeros_double
-#define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_stage_create      trf_stage_create_double

@@ -102,11 +102,27 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
                                   trf_batch *piece, trf_error *err);
 
+/* What the pairs of a corpus, a token file or a data set are. */
+typedef struct trf_token_facts {
+    int64_t pairs;
+    int64_t different;          /* data sets: about how many pairs differ; 0: not counted */
+    int64_t source_ids, target_ids;             /* of all pairs */
+    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
+                                                   0 without vocabularies */
+    int64_t changed;            /* data sets: targets that are another text when they are decoded,
+                                   and the line of the first one */
+    int64_t changed_line;
+    int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
+    int32_t longest;            /* ids of the longest side of any pair */
+    int32_t longest_source, longest_target;
+    int64_t mark;               /* token files: `mark` of the last pair; 0: no pair */
+    int64_t epoch;              /* a corpus: complete passes so far */
+} trf_token_facts;
+
 #define TRF_ENDLESS INT64_MAX
 
 /* Training data: pairs of id sequences. A corpus delivers them shuffled, in batches of similar
-   length. Checkpoints contain its position. The pairs are in memory, or in a token file
-   (trf_corpus_open). */
+   length. Checkpoints contain its position. The pairs are in memory, or in a token file. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* limit of a batch's tokens on each side. A sequence counts its
@@ -129,16 +145,39 @@ typedef struct trf_corpus_options {
     int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
+    const char *path;           /* of a token file, which has the pairs (trf_corpus_create). Read
+                                   when the corpus is created, as the vocabularies are;
+                                   default NULL: the pairs are in memory */
+    const trf_vocab *source_vocab, *target_vocab;   /* of the token file, if its fingerprints are to
+                                   be checked; default NULL */
     trf_hooks hooks;            /* default none */
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
+/* Makes an empty corpus, or with `path` one whose pairs are in a token file. That one delivers the
+   same batches as a corpus in memory with the same pairs and options, and has the same fingerprint:
+   a checkpoint of one continues with the other.
+     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
+       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
+     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
+       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
+       once, in pieces of 1,024 pairs.
+     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
+       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
+     - Any number of processes may open the same file. A child process opens it for itself: it does
+       not use the corpus of its parent.
+   TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary. TRF_E_LIMIT: a pair has
+   more than max_length ids on a side. trf_corpus_next can now fail with TRF_E_IO and TRF_E_FORMAT;
+   the position then stays. */
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Replaces the options, except the hooks; the pairs stay. The recipe knows the right ones once the
-   pairs are there. TRF_E_STATE: a batch has been delivered since the last rewind. TRF_E_LIMIT: a
-   pair has more than max_length ids. */
+/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
+   NULL. */
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
+/* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
+   right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
+   rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
 /* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
@@ -158,20 +197,15 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
    TRF_E_INVALID_ARG `where` is the index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
    batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
    pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
-/* Returns to the first batch of the first epoch. The same batches follow again, in the same
-   order. */
-TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
    ids, k = round(density * n), ties to even, should become noise.

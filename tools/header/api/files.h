@@ -16,27 +16,12 @@
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
 //     trf_token_file_finish(file, &err);
 //     trf_token_file_destroy(file);
-//     trf_corpus_open(&corpus, "pairs.tokens", NULL, NULL, &corpus_options, &err);
+//     corpus_options.path = "pairs.tokens";
+//     trf_corpus_create(&corpus, &corpus_options, &err);
 //
 // `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
 // machines.
 // -----------------------------------------------------------------------------------------------
-
-/* What a token file has. */
-typedef struct trf_token_facts {
-    int64_t pairs;
-    int64_t different;          /* about how many pairs differ; 0: not counted (token files) */
-    int64_t source_ids, target_ids;             /* of all pairs */
-    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
-                                                   0 without vocabularies */
-    int64_t changed;            /* targets that are another text when they are decoded, and the
-                                   line of the first one; 0 in token files */
-    int64_t changed_line;
-    int64_t outer_blanks;       /* sources that begin or end with a blank; 0 in token files */
-    int32_t longest;            /* ids of the longest side of any pair */
-    int32_t longest_source, longest_target;
-    int64_t mark;               /* `mark` of the last pair; 0: no pair */
-} trf_token_facts;
 
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
@@ -81,27 +66,6 @@ TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
-
-/* Makes a corpus whose pairs are in a token file. It delivers the same batches as a corpus in
-   memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
-   continues with the other.
-     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
-       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
-     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
-       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
-     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
-       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
-     - Any number of processes may open the same file. A child process opens it for itself: it does
-       not use the corpus of its parent.
-   A vocabulary may be NULL. TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary.
-   TRF_E_LIMIT: a pair has more than max_length ids on a side. trf_corpus_next can now fail with
-   TRF_E_IO and TRF_E_FORMAT; the position then stays. */
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err);
-/* NULL: the corpus is in memory. */
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it

@@ -32,7 +32,7 @@
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -232,10 +232,6 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
-   NULL. */
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err);
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
    has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
@@ -377,7 +373,7 @@ typedef struct trf_bad_line {
     const char *why;            /* in words */
     const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
-    int32_t side;               /* 0: the source has the fault, or both have; 1: the target */
+    trf_side side;              /* TRF_SOURCE: the source has the fault, or both have */
 } trf_bad_line;
 
 /* The lines of a data set: first those to learn from, then those held out. */
@@ -508,9 +504,9 @@ TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
-   no such pair, or texts alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
 typedef struct trf_data_facts {
     trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held

@@ -16,11 +16,18 @@
    race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
-/* The same, but every weight is 0: for a program that sets them all, as no first values are drawn.
-   init, embedding_init and seed stay in the configuration. */
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err);
+/* How a model is made. NULL, or a struct of zeros: the defaults. */
+typedef struct trf_model_options {
+    int32_t zeros;              /* 1: every weight is 0, for a program that sets them all. init,
+                                   embedding_init and seed stay in the configuration. 0: first
+                                   values are drawn; default 0 */
+    int32_t first_layer, end_layer;     /* the model is a stage, which has only the layers
+                                   first_layer..end_layer - 1 (>>api-stages): 0 <= first_layer <
+                                   end_layer <= encoder_layers + decoder_layers. Both 0, or all
+                                   layers: a whole model; default 0 */
+} trf_model_options;
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
@@ -69,9 +76,9 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
    eos has cls or sep in its place. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err);
-/* NULL: the model has none. */
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
+typedef enum trf_side { TRF_SOURCE = 0, TRF_TARGET = 1, TRF_SIDE_COUNT } trf_side;
+/* NULL: the model has no vocabulary on that side. */
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
 
 /* Sets a text of your own under a key of your own; value NULL removes it. The texts are kept in
    copies of the model, in model files and in checkpoints (as safetensors metadata with the same

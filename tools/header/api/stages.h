@@ -30,7 +30,7 @@
 //   for each micro-batch     receive its rows, trf_stage_forward, send the rows that it gives
 //   for each micro-batch     receive their gradient, trf_stage_backward, send the gradient of what
 //                            came in
-//   trf_optimizer_step       on all stages
+//   trf_trainer_update       on all stages
 //
 // Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
 // orders are common:
@@ -43,28 +43,27 @@
 // take the same time.
 //
 // Bits. On the CPU the weights are bit-identical to those of one process that calls
-// trf_forward_backward for the same micro-batches, if two conditions hold: every stage makes its
-// forward passes in the order of the micro-batches, and its backward passes too; and no parameter
-// is in several stages. The gradients of a parameter in several stages are added up in the order of
-// the stages. Then the weights equal those of one process up to rounding, and are bit-identical for
-// all orders of the calls.
+// trf_trainer_forward_backward for the same micro-batches, if two conditions hold: every stage
+// makes its forward passes in the order of the micro-batches, and its backward passes too; and no
+// parameter is in several stages. The gradients of a parameter in several stages are added up in
+// the order of the stages. Then the weights equal those of one process up to rounding, and are
+// bit-identical for all orders of the calls.
+//
+// trf_model_options.first_layer and end_layer make a model of some layers. Its weights have the
+// names and initial values of the whole model's. trf_model_parameter numbers those of the stage
+// alone.
+//   - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
+//     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
+//     its model and its trainer again; then call trf_stage_create.
+//   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
+//   gives
+//     a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
+//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
+//     trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
-/* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
-   decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
-   trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
-       trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
-       its model and its trainer again; then call trf_stage_create.
-     - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-       gives a stage the weights of a loaded model, and makes one model of all stages.
-     - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-       trf_model_average, trf_model_pack, and of the calls with a trainer trf_train_step,
-       trf_forward_backward and trf_evaluate. */
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err);
-
 /* Forward and backward passes of the layers of a trainer's model. */
 typedef struct trf_stage trf_stage;
 
@@ -75,13 +74,13 @@ typedef struct trf_stage trf_stage;
    before it. A whole model may have one too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
-   a function like trf_train_options.all_reduce, and may be the same one. trf_optimizer_step calls
+   a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls
    it, on all stages equally often and with equal counts. With it, all stages
      - clip by the norm of all gradients, skip the same updates and give the same report,
      - sum the gradients of parameters that several stages have, in the order of the stages if it
        keeps one. So all stages must freeze the same: call trf_trainer_freeze on each. It returns
        TRF_E_INVALID_ARG on a stage without a matching parameter, and changes nothing there.
-   It returns non-zero to fail: then trf_optimizer_step returns TRF_E_BACKEND, and the gradients are
+   It returns non-zero to fail: then trf_trainer_update returns TRF_E_BACKEND, and the gradients are
    discarded. stream is NULL on the CPU. sum may be NULL only for a whole model, which does not call
    it. */
 TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
@@ -90,10 +89,11 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
                                     void *user, trf_error *err);
 /* Discards gradients and micro-batches that still wait for an update. */
 TRF_API void trf_stage_destroy(trf_stage *stage);
-/* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
-   together. 0: the configuration, an option, a layer or in_flight is not valid. */
+/* Bytes of the model, the trainer and the stage for layers first_layer..end_layer-1, exactly, host
+   and device together. 0: the configuration, an option, a layer or in_flight is not valid. */
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err);
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
    rows of a pair of stages are the same for forward and backward. With consistency there are twice
@@ -112,9 +112,9 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
      dout    the gradient of `out`. The last stage ignores it (NULL)
      din     set to the gradient of `in`. The first stage ignores it (NULL)
-   The report of the last stage is that of trf_forward_backward; in other stages all but step is 0.
-   hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the gradients
-   are discarded. */
+   The report of the last stage is that of trf_trainer_forward_backward; in other stages all but
+   step is 0. hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the
+   gradients are discarded. */
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err);
 #endif

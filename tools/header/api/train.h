@@ -9,9 +9,9 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
 //
-// trf_train_step makes one update. Its two halves are public too: use them to accumulate gradients,
-// to look at gradients, or to write your own optimizer. A step with numbers that are not finite is
-// skipped. That is not an error; the report says why.
+// trf_trainer_step makes one update. Its two halves are public too: use them to accumulate
+// gradients, to look at gradients, or to write your own optimizer. A step with numbers that are not
+// finite is skipped. That is not an error; the report says why.
 // -----------------------------------------------------------------------------------------------
 
 /* Label smoothing (paper 5.4): how the target distribution over V tokens spreads the smoothing e.
@@ -135,9 +135,9 @@ typedef struct trf_train_options {
     int32_t parts;
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
-       come with slices in a fixed order, last layer first. trf_train_step on the CPU calls it with
-       a layer's slice as soon as backward has finished it; in all other cases the optimizer step
-       calls it. It may return before the sum is done if all_reduce_end waits for it. Return
+       come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
+       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
+       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
        non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
        cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
        NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
@@ -177,8 +177,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
    fields for which it has no value to 0. With a head, target tokens are its labels without those
    that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
-    int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
-                                   far */
+    int64_t step;               /* number of the update, 1 for the first. trf_trainer_report and
+                                   trf_trainer_evaluate: updates so far, skipped ones included */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
@@ -228,39 +228,40 @@ TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_c
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
                                   trf_error *err);
 
-/* Makes one update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err);
+/* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err);
-/* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err);
+/* Fills the report of the last update, as trf_trainer_update does. `step` is the number of updates
+   so far, those of trf_trainer_end_step included. Before the first update, also after a checkpoint
+   was loaded, everything else is 0. */
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
    about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
    the second case, and if all_reduce fails, the gradients are discarded; batches without a target
    token then count as used (trf_place). */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
-/* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
-   from zero. A checkpoint that is saved afterwards counts the discarded batches as unused: the
-   corpus delivers them again after loading. */
+/* Forgets what has been accumulated since the last update: the next trf_trainer_forward_backward
+   starts from zero. A checkpoint that is saved afterwards counts the discarded batches as unused:
+   the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
-/* Ends an update that you have made yourself, instead of trf_optimizer_step. Discards the gradients
+/* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
    and increases the step number, which schedule and dropout masks follow. Adam's moments do not
    change. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
-/* Computes the loss without dropout and without gradients. Changes neither parameters nor moments
-   nor the step number. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err);
+/* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
+   dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither
+   parameters nor moments nor the step number. TRF_E_INVALID_ARG: there are no pairs. */
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err);
 
-/* Number of updates so far, skipped ones included. */
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -295,8 +296,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
      - n 0 takes the teachers away.
      - An update takes the time of their forward passes more, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
-     - report.loss is this loss, and nll is as always. trf_evaluate and validation have no teachers.
-       Labels of sequences (sequence_labels) keep their loss.
+     - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
+       teachers. Labels of sequences (sequence_labels) keep their loss.
      - Checkpoints store no teachers: set them again after loading. All ranks must set the same.
    TRF_E_INVALID_ARG, `what` teachers: teacher number `where` does not fit, as the message says.
    TRF_E_UNSUPPORTED: label_kind ANY or NUMBERS. TRF_E_STATE: gradients have been accumulated, or
@@ -307,8 +308,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
    write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_forward_backward until trf_optimizer_step, and you may change them before
-   it. If the options have `parts`, they are those of this rank's first part. */
+   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
+   them before it. If the options have `parts`, they are those of this rank's first part. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
@@ -333,9 +334,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). TRF_E_STATE: the pairs or the options differ from
-   those of the stored position (epochs and max_length are allowed to differ), or the trainer has no
-   position. */
+   has not used (discard the gradients first). NULL trainer: to the
+   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
+   the pairs or the options differ from those of the stored position (epochs and max_length are
+   allowed to differ), or the trainer has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -358,15 +360,13 @@ TRF_API void trf_updater_destroy(trf_updater *updater);
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
-/* State for checkpoints, to read and to write.
-   trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
-                        vector
-   step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments; 0..step
-                        (TRF_E_STATE) */
+/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or
+   second (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step
+   refuses numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
+typedef struct trf_update_state {
+    int64_t step;               /* number of steps, which the schedule follows */
+    int64_t updates;            /* steps that were not skipped: updates of the moments; 0..step */
+} trf_update_state;
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err);
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 #endif

@@ -63,8 +63,15 @@ typedef struct trf_piece_ids {
     int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
                                    token, which ends there: the language code of OPUS-MT */
 } trf_piece_ids;
-/* Makes a finished vocabulary of subwords from the bytes of its file, which are copied: fewer than
-   2 GiB. The bytes tell which kind it is:
+typedef struct trf_vocab_options {
+    const void *memory;         /* in place of a path, which is NULL then: the bytes of a file; the
+                                   vocabulary copies them. default NULL */
+    size_t memory_bytes;        /* how many; default 0 */
+    const trf_piece_ids *ids;   /* the ids of a SentencePiece file's tokens; default NULL */
+    trf_hooks hooks;            /* default none */
+} trf_vocab_options;
+/* Makes a finished vocabulary of subwords from a file, of fewer than 2 GiB. NULL options, or a
+   struct of zeros: the defaults. The bytes tell which kind it is:
 
    SentencePiece   a model file, unigram or BPE, with or without byte fallback
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
@@ -89,13 +96,9 @@ typedef struct trf_piece_ids {
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
 
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_INVALID_ARG: `ids` with a file
-   that is not SentencePiece's. */
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err);
-/* The same from a path. */
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err);
+   that is not SentencePiece's, or a path and memory. */
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err);
 /* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
    tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
 enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
@@ -113,7 +116,7 @@ typedef struct trf_wordpiece_file {
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     int32_t n_tokens;
 } trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err);
@@ -138,7 +141,7 @@ typedef struct trf_byte_bpe_file {
     const unsigned char *kinds;         /* (n_tokens) */
     int32_t n_tokens;
 } trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);

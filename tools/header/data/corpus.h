@@ -41,12 +41,12 @@ struct trf_corpus {
     int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
     trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
-    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    int64_t n_ids, id_capacity, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
-    int64_t longest;            /* ids of the longest side of any pair */
+    trf_token_facts facts;      /* of all pairs, and the epoch of the position */
     uint64_t hash;              /* of all pairs; every add updates it */
 
-    int64_t epoch, batch;       /* the position */
+    int64_t batch;              /* the position */
     int64_t put_epoch, put_batch;   /* the position that the last rewind or seek set */
     int64_t planned;            /* the epoch of the plan, or -1 */
     int64_t pool;               /* the planned pool of it, or -1; without pools there is one */
@@ -116,11 +116,11 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
     int64_t i;
-    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    memset(c->counts, 0, (size_t)((int64_t)c->facts.longest + 2) * sizeof *c->counts);
     for (i = 0; i < c->n_ordered; i++)
         c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
+    for (i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
     for (i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
@@ -161,13 +161,13 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
     if (!c->options.pool)
-        while (c->n_ordered < c->n_pairs) {
+        while (c->n_ordered < c->facts.pairs) {
             c->order[c->n_ordered] = (int32_t)c->n_ordered;
             c->n_ordered++;
         }
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
-        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->n_pairs); i++)
+        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
             c->order[c->n_ordered++] = (int32_t)i;
     }
 }
@@ -236,15 +236,15 @@ TRF__FN int64_t trf__corpus_planned(const trf_corpus *c) { return c->first_batch
 TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
-    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
-    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
-    int64_t pool = c->n_pairs;
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->facts.pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->facts.longest), c->n_ids);
+    int64_t pool = c->facts.pairs;
     trf__cursor cursor = trf__cursor_at(memory);
     int side;
     c->n_pools = 1;
     c->n_blocks = 0;
     if (c->options.pool) {
-        c->n_blocks = trf__ceil_div(c->n_pairs, TRF__POOL_BLOCK);
+        c->n_blocks = trf__ceil_div(c->facts.pairs, TRF__POOL_BLOCK);
         c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
         pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
     }
@@ -253,7 +253,7 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
     c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
     c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, (int64_t)c->facts.longest + 2, sizeof(int32_t));
     for (side = 0; side < 2; side++) {
         c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
         c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
@@ -268,7 +268,7 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
     if (!c->memory)
         return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
-                         (long long)c->n_pairs);
+                         (long long)c->facts.pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
@@ -322,8 +322,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     int first = !c->memory;
     int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs ||
         (epoch == c->options.epochs && batch > 0);
-    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
-    if (!outside && c->n_pairs > 0) {
+    if (c->facts.pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->facts.pairs > 0) {
         TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
             trf__corpus_plan(c, epoch, batch);
@@ -338,7 +338,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
                          "the data have no batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
-    c->epoch = c->put_epoch = epoch;
+    c->facts.epoch = c->put_epoch = epoch;
     c->batch = c->put_batch = batch;
     return TRF_OK;
 }
@@ -348,7 +348,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
 TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
-    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->facts.pairs);
     hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
     hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
     hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets +
@@ -361,7 +361,7 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
     trf_place place;
     place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->epoch;
+    place.epoch = c->facts.epoch;
     place.batch = c->batch;
     return place;
 }

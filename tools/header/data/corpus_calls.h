@@ -50,19 +50,59 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
     return trf__hooks_check(&o->hooks, err);
 }
 
+// >>corpus-open    making one; with a path its pairs lie in a token file
+
+/* Keeps the options. What creating borrows is no part of them. */
+TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
+{
+    c->options = *o;
+    c->options.path = NULL;
+    c->options.source_vocab = c->options.target_vocab = NULL;
+}
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    TRF__TRY(trf__token_open(&c->file, o->path, &o->hooks, err));
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, o->source_vocab, err));
+    TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > o->max_length)
+        return trf__fail(err, TRF_E_LIMIT, o->max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)o->max_length, (int)facts->longest);
+    c->facts = *facts;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    trf_status status = TRF_OK;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
-    (*corpus)->options = o;
+    trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
-    return TRF_OK;
+    if (o.path) status = trf__corpus_attach(*corpus, &o, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, o.path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus ? &corpus->facts : NULL;
 }
 
 TRF__COLD
@@ -94,14 +134,15 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
-    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
+    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
+                             target,
                              n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
               &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->n_pairs++];
+    pair = &corpus->pairs[corpus->facts.pairs];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
@@ -109,7 +150,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     if (n_target)
         memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
-    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    trf__token_add(&corpus->facts, n_source, n_target);
     corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
     return TRF_OK;
 }
@@ -129,16 +170,16 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     for (i = 0; status == TRF_OK && i < n; i += length) {
         int32_t some = (int32_t)trf__min64(length, n - i);
         /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->n_pairs, ids + i, some, -1, "target", "n_target",
+        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
+                                "n_target",
                                 err);
         if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
         /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
     if (status == TRF_OK) return TRF_OK;
-    corpus->n_pairs = before.n_pairs;
+    corpus->facts = before.facts;
     corpus->n_ids = before.n_ids;
-    corpus->longest = before.longest;
     corpus->hash = before.hash;
     return status;
 }
@@ -171,52 +212,6 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
 
-// >>corpus-open    a corpus whose pairs lie in a token file
-
-TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
-                                      const trf_vocab *target, trf_error *err)
-{
-    trf__token_reader *r;
-    const trf_token_facts *facts;
-    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
-    r = c->file;
-    TRF__TRY(trf__token_vocab(r, 0, source, err));
-    TRF__TRY(trf__token_vocab(r, 1, target, err));
-    TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
-    if (facts->longest > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)c->options.max_length, (int)facts->longest);
-    c->n_pairs = facts->pairs;
-    c->n_ids = facts->source_ids + facts->target_ids;
-    c->longest = facts->longest;
-    c->hash = r->form.hash;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err)
-{
-    trf_status status;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__TRY(trf_corpus_create(corpus, options, err));
-    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_corpus_destroy(*corpus);
-    *corpus = NULL;
-    return trf__name_file(status, path, err);
-}
-
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
-{
-    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
-}
-
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
@@ -224,37 +219,33 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
-    if (corpus->epoch || corpus->batch)
+    if (corpus->facts.epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected a corpus at its first batch, got one that has delivered some");
-    if (corpus->longest > options->max_length)
+    if (corpus->facts.longest > options->max_length)
         return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
                          "the longest pair has %lld ids on a side, more than max_length = %d",
-                         (long long)corpus->longest, (int)options->max_length);
+                         (long long)corpus->facts.longest, (int)options->max_length);
     trf__corpus_unreserve(corpus);
-    corpus->options = *options;
+    trf__corpus_take(corpus, options);
     corpus->options.hooks = hooks;      /* its memory came from them */
     return TRF_OK;
 }
 
 // >>corpus-next    batch after batch
 
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
-
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
-
-TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
 {
-    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
 }
 
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
-    if (c->n_pairs == 0)
+    if (c->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
-    trf__corpus_plan(c, c->epoch, c->batch);
+    trf__corpus_plan(c, c->facts.epoch, c->batch);
     return TRF_OK;
 }
 
@@ -264,10 +255,10 @@ TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));
-    if (corpus->counted != corpus->epoch) {
-        trf__corpus_plan(corpus, corpus->epoch, INT64_MAX);         /* plans every pool */
+    if (corpus->counted != corpus->facts.epoch) {
+        trf__corpus_plan(corpus, corpus->facts.epoch, INT64_MAX);         /* plans every pool */
         corpus->n_counted = trf__corpus_planned(corpus);
-        corpus->counted = corpus->epoch;
+        corpus->counted = corpus->facts.epoch;
     }
     *batches = corpus->n_counted;
     return TRF_OK;
@@ -278,7 +269,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
+    if (corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
@@ -287,7 +278,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
     if (++corpus->batch == trf__corpus_planned(corpus) && corpus->pool + 1 == corpus->n_pools) {
-        corpus->epoch++;
+        corpus->facts.epoch++;
         corpus->batch = 0;
     }
     return TRF_OK;

@@ -206,7 +206,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     uint64_t fingerprint;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!trainer) return trf__fail_null(err, "trainer");
+    if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
     TRF__TRY(trf__no_gradients(trainer, err));
     fingerprint = trf__corpus_fingerprint(corpus);
     if (trainer->begin.corpus == 0)

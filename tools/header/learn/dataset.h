@@ -366,7 +366,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {
-    trf_bad_line line = {fault, why, path, number, side};
+    trf_bad_line line = {fault, why, path, number, side ? TRF_TARGET : TRF_SOURCE};
     const trf_dataset_options *o = &d->options;
     int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE ||
                      fault == TRF_FAULT_ENCODING;

@@ -325,9 +325,11 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     trf_corpus_options any = trf_corpus_defaults();
     any.max_length = o->max_length;
     any.hooks = o->hooks;
-    if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
-    TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
-    d->told.learn = *trf_corpus_facts(d->corpus);
+    any.path = o->token_file;
+    any.source_vocab = d->vocab[0];
+    any.target_vocab = d->vocab[1];
+    TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
+    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -388,7 +390,7 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
     }
-    trf_corpus_rewind(d->corpus);
+    trf__corpus_rewind(d->corpus);
     d->told.stream = n > 0 && 10 * open >= n;
     if (status != TRF_E_END) return status;
     trf__clear(err);
@@ -470,10 +472,12 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side)
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t = data && side >= 0 && side < 2 ? &data->held_texts[side] : NULL;
-    return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
+    const trf__texts *t;
+    if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    t = &data->held_texts[side];
+    return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
 TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
@@ -502,7 +506,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
-    TRF__TRY(trf_model_create(model, &data->recipe.config, err));
+    TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
@@ -533,7 +537,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
     trf_status status;
-    trf_corpus_rewind(data->corpus);
+    trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
     status = trf_dataset_create_model(data, model, err);

@@ -58,7 +58,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         return trf__fail(err, TRF_E_STATE, -1, "average",
                          "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trf_trainer_step(trainer));
+    first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
     job.to = trainer->average;
     job.from = trainer->model->weights;
@@ -225,33 +225,19 @@ TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
                      (int)pairs->target.count, (int)pairs->source.count);
 }
 
-/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
-   sums. */
-TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
-{
-    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
-    sum->step = r->step;
-    sum->loss += (r->loss - r->sequence_loss) * n;
-    sum->nll += r->nll * n;
-    sum->accuracy += r->accuracy * n;
-    sum->source_tokens += r->source_tokens;
-    sum->target_tokens += r->target_tokens;
-    sum->sequence_loss += r->sequence_loss * m;
-    sum->sequence_accuracy += r->sequence_accuracy * m;
-    sum->sequence_targets += r->sequence_targets;
-}
-
 TRF__COLD
-TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
-                                    trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
+                                        trf_noise *noise, trf_step_report *report, trf_error *err)
 {
-    trf_step_report sum, one;
+    trf__sums sums[2];
+    double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
     trf_train_options limits;
     trf_batch batch;
-    if (report) TRF__ZERO(*report);
+    trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__needs_whole(trainer->model, err));
     limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
@@ -261,7 +247,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                                   "expected one pair or more, got none");
     TRF__TRY(trf__check_held_out(pairs, err));
-    TRF__ZERO(sum);
+    TRF__ZERO(sums);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
@@ -270,20 +256,11 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
-        TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
-        trf__sum_report(&sum, &one);
+        TRF__TRY(trf__evaluate(trainer, &batch, report ? sums : NULL, &source_tokens, err));
     }
-    if (sum.sequence_targets) {
-        sum.sequence_loss /= (double)sum.sequence_targets;
-        sum.sequence_accuracy /= (double)sum.sequence_targets;
-    }
-    if (sum.target_tokens) {
-        sum.loss /= (double)sum.target_tokens;
-        sum.nll /= (double)sum.target_tokens;
-        sum.accuracy /= (double)sum.target_tokens;
-    }
-    sum.loss += sum.sequence_loss;
-    if (report) *report = sum;
+    if (!report) return TRF_OK;
+    trf__report_means(report, sums, source_tokens);
+    report->step = trainer->step;
     return TRF_OK;
 }
 

@@ -92,7 +92,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
                          "seconds must be 0 with several ranks that have no `agree`: their clocks "
                          "differ, and the first one to end would leave the others waiting");
-    if (trf_corpus_size(l->corpus) == 0)
+    if (l->corpus->facts.pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
@@ -224,7 +224,7 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
                                       trf_step_report *held, trf_error *err)
 {
     if (!l->held_out || !l->first_rank) return TRF_OK;
-    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
+    TRF__TRY(trf_trainer_evaluate(l->trainer, l->held_out, l->o->held_out_noise, held, err));
     TRF__TRY(trf__learn_score(l, held, p, err));
     p->validated = 1;
     p->loss = held->loss;
@@ -304,18 +304,18 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
-        l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->passes += (double)batch.target.count / (double)l->corpus->facts.pairs;
         l->batches = i + 1;
         l->apart = l->o->agree != NULL;
         /* with one batch the sums of ranks begin during the backward pass */
-        if (l->o->accumulate == 1) status = trf_train_step(l->trainer, &batch, report, err);
-        else status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (l->o->accumulate == 1) status = trf_trainer_step(l->trainer, &batch, report, err);
+        else status = trf_trainer_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         l->apart = 0;
     }
     if (l->o->accumulate == 1) return TRF_OK;
     l->apart = l->o->agree != NULL;
-    status = trf_optimizer_step(l->trainer, report, err);
+    status = trf_trainer_update(l->trainer, report, err);
     if (status == TRF_OK) l->apart = 0;
     return status;
 }

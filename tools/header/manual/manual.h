@@ -19,10 +19,10 @@
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_search.ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
-//     train on ids, with your own loop             trf_corpus_create, trf_train_step
-//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on ids, with your own loop             trf_corpus_create, trf_trainer_step
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_options
 //     train on several machines                    trf_train_options.all_reduce
-//     divide a model among machines                trf_model_create_stage, trf_stage_create
+//     divide a model among machines                trf_model_options, trf_stage_create
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config

@@ -288,14 +288,6 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return status;
 }
 
-TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
-    return trf__stage_new(out, config, 0, 0, err);
-}
-
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
    slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
@@ -334,47 +326,36 @@ TRF__FN void trf__draw_weights(const trf_model *m)
     }
 }
 
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
-{
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-
 /* The layers of a stage. */
 TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t end,
                                      trf_error *err)
 {
     int32_t layers = c->encoder_layers + c->decoder_layers;
-    TRF__TRY(trf__check_range("first", (double)first, 0, layers - 1, err));
-    return trf__check_range("end", (double)end, (double)first + 1, layers, err);
+    TRF__TRY(trf__check_range("first_layer", (double)first, 0, layers - 1, err));
+    return trf__check_range("end_layer", (double)end, (double)first + 1, layers, err);
 }
 
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
-                                          int32_t first, int32_t end, trf_error *err)
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
+                                    const trf_model_options *options, trf_error *err)
 {
+    trf_model_options o;
+    const trf_model *m;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
-    TRF__TRY(trf__check_layers(config, first, end, err));
-    if (end - first == config->encoder_layers + config->decoder_layers) end = 0;
-    TRF__TRY(trf__stage_new(model, config, first, end, err));
-    trf__draw_weights(*model);
-    return trf__model_made(model, err);
-}
-#endif
-
-TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
-                                          trf_error *err)
-{
-    const trf_model *m;
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
+    TRF__ZERO(o);
+    if (options) o = *options;
+    TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
+    if (o.first_layer || o.end_layer)
+        TRF__TRY(trf__check_layers(config, o.first_layer, o.end_layer, err));
+    if (o.end_layer - o.first_layer == config->encoder_layers + config->decoder_layers)
+        o.end_layer = 0;
+    TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
     m = *model;
-    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    if (!o.zeros) trf__draw_weights(m);
+    else m->run.backend->zero(&m->run, m->weights,
+                              trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     return trf__model_made(model, err);
 }
 
@@ -382,13 +363,10 @@ TRF_API const trf_config *trf_model_config(const trf_model *model)
 {
     return model ? &model->config : NULL;
 }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side)
 {
-    return model ? model->source : NULL;
-}
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
-{
-    return model ? model->target : NULL;
+    if (!model || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
+    return side == TRF_SOURCE ? model->source : model->target;
 }
 TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 {

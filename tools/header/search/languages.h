@@ -49,8 +49,7 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
-    const trf_vocab *vocab = answers ? trf_model_target_vocab(model)
-                                     : trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;

@@ -317,18 +317,16 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return trf__vocab_finished(v, made, status);
 }
 
-TRF__COLD
-TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
-                                        const trf_piece_ids *ids, const trf_hooks *hooks,
-                                        trf_error *err)
+/* The bytes of a file of subwords tell which kind they are. */
+TRF__FN trf_status trf__vocab_of_file(trf_vocab **vocab, const void *file, size_t bytes,
+                                      const trf_piece_ids *ids, const trf_hooks *hooks,
+                                      trf_error *err)
 {
     trf_token_kind kind = TRF_SENTENCEPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
-    if (file && bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
+    if (bytes >= 8 && !memcmp(file, "TRFWP\0\0", 7)) kind = TRF_WORDPIECE;
+    if (bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
     if (ids && kind == TRF_SENTENCEPIECE)
         return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
     if (ids)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
                          "ids belong to a file of SentencePiece, and this file has its own");
@@ -336,21 +334,28 @@ TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, siz
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
-                                  const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
+                                  const trf_vocab_options *options, trf_error *err)
 {
+    trf_vocab_options o;
     trf_status status;
     char *bytes;
     size_t n;
+    TRF__ZERO(o);
+    if (options) o = *options;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    if (!hooks) hooks = &trf__no_hooks;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (!path && !o.memory) return trf__fail_null(err, "path");
+    if (path && o.memory)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                         "expected a path or memory, got both");
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
+    if (!path)
+        return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
+    status = trf__read_text(path, &bytes, &n, &o.hooks, err);
     if (status == TRF_OK) {
-        status = trf_vocab_from_bytes(vocab, bytes, n, ids, hooks, err);
-        trf__free(hooks, bytes, n + 1);
+        status = trf__vocab_of_file(vocab, bytes, n, o.ids, &o.hooks, err);
+        trf__free(&o.hooks, bytes, n + 1);
     }
     return trf__name_file(status, path, err);
 }

@@ -139,7 +139,8 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 }
 
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight, trf_error *err)
+                                int32_t first_layer, int32_t end_layer, int32_t in_flight,
+                                trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
@@ -147,12 +148,13 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     size_t bytes, slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
-        trf__check_layers(config, first, end, err) ||
+        trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
-    layout.first = first;
-    layout.end = end - first < config->encoder_layers + config->decoder_layers ? end : 0;
+    layout.first = first_layer;
+    if (end_layer - first_layer < config->encoder_layers + config->decoder_layers)
+        layout.end = end_layer;
     trf__lay_out(&layout, config);
     trf__stage_count(&count, config);
     count.n_slots = in_flight;

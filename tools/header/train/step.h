@@ -373,8 +373,8 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     return TRF_OK;
 }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                                trf_step_report *report, trf_error *err)
 {
     return trf__add_batch(trainer, batch, 0, report, err);
 }
@@ -579,14 +579,14 @@ TRF__FN void trf__update(const trf_trainer *t)
 
 /* Sums over ranks, then clipping and Adam in one go on the device; the host reads the result only
    for a report. */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
     double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "there are no gradients: call trf_forward_backward first");
+                         "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
@@ -598,7 +598,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trf__weights_own(trainer);
-    trainer->updated = trainer->step;
+    trainer->updated = 1;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -622,11 +622,10 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    if (!trainer->updated)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there has been no update yet");
-    TRF__TRY(trf__clip_result_of(trainer, &v, err));
+    TRF__ZERO(v);
+    if (trainer->updated) TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, v.sums, v.source_tokens);
-    report->step = trainer->updated;
+    report->step = trainer->step;
     report->gradient_norm = v.norm;
     report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
@@ -639,8 +638,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     return TRF_OK;
 }
 
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_status status;
     trf__report_clear(report);
@@ -648,39 +647,28 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
     status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
     if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
-    return trf_optimizer_step(trainer, report, err);
+    return trf_trainer_update(trainer, report, err);
 }
 
-/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
-                                trf_step_report *report, trf_error *err)
+/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. `sums`, unless
+   it is NULL, and source_tokens grow. */
+TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__sums *sums,
+                                 double *source_tokens, trf_error *err)
 {
-    const trf__run *run;
+    const trf__run *run = &t->pass.run;
     trf__loss loss;
-    trf__sums sums[2];
-    double source_tokens = 0;
-    trf__report_clear(report);
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
-    run = &trainer->pass.run;
-    trainer->pass.copies = 1;
-    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
-    if (trainer->written) trf__pack_weights(&trainer->pass);
-    TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
-    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
-                          (int)trainer->options.smoothing_rule);
+    t->pass.copies = 1;
+    TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
+    if (t->written) trf__pack_weights(&t->pass);
+    TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
+    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
-    if (trainer->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&trainer->pass, trainer->options.label_smoothing,
-                               (int)trainer->options.smoothing_rule);
+    if (t->pass.config->sequence_labels) {
+        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
+                                  (int)t->options.smoothing_rule);
         run->backend->cross_entropy(run, &loss);
     }
-    if (!report) return TRF_OK;
-    TRF__ZERO(sums);
-    TRF__TRY(trf__add_sums(&trainer->pass, sums, &source_tokens, err));
-    trf__report_means(report, sums, source_tokens);
-    report->step = trainer->step;
-    return TRF_OK;
+    return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */

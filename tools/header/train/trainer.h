@@ -52,8 +52,8 @@ struct trf_trainer {
     int64_t *missed;                /* updates that its moments have not had, less all there were
                                        when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updated;                /* number of the last update that was made here; 0: none, */
-    double rate;                    /* and its learning rate */
+    int32_t updated;                /* 1: an update was made here, */
+    double rate;                    /* whose learning rate this is */
     trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
@@ -416,7 +416,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
 
 // >>trainer-state  options, frozen parameters and views between steps
 
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 {
     return trainer ? &trainer->options : NULL;
@@ -437,7 +436,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                      "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_optimizer_step, or discard their gradients", (long long)trainer->micro);
+                     "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator

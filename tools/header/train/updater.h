@@ -27,7 +27,7 @@ TRF__FOR_SIZE
 // weights and gradients into the arenas, stores the divisor as the number of tokens, and copies the
 // weights back.
 
-struct trf_updater { trf_model model; trf_trainer trainer; };
+struct trf_updater { trf_model model; trf_trainer trainer; trf_update_state state; };
 
 /* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their
    layout, weights and arena exist. */
@@ -135,6 +135,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
                                     double divisor, trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
+    trf__clip_result made;
     const trf__param *p, *end;
     const trf__run *run;
     trf_trainer *t;
@@ -151,6 +152,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
+    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
     for (i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
@@ -163,11 +165,14 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
-    TRF__TRY(trf_optimizer_step(t, report, err));
+    TRF__TRY(trf_trainer_update(t, report, err));
     for (i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
-    return run->backend->sync(run, err);
+    TRF__TRY(trf__clip_result_of(t, &made, err));       /* waits for the weights too */
+    updater->state.step = t->step;
+    updater->state.updates = made.updates;
+    return TRF_OK;
 }
 
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
@@ -177,25 +182,9 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
-/* Every step counts in *step; in *updates only those that were not skipped. */
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
-                                     trf_error *err)
+TRF_API trf_update_state *trf_updater_state(trf_updater *updater)
 {
-    trf__clip_result clip_result;
-    if (step) *step = 0;
-    if (updates) *updates = 0;
-    TRF__TRY(trf__begin(updater, "updater", err));
-    TRF__TRY(trf__clip_result_of(&updater->trainer, &clip_result, err));
-    if (step) *step = updater->trainer.step;
-    if (updates) *updates = clip_result.updates;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
-                                         trf_error *err)
-{
-    TRF__TRY(trf__begin(updater, "updater", err));
-    return trf__trainer_moved(&updater->trainer, step, updates, err);
+    return updater ? &updater->state : NULL;
 }
 
 TRF__FOR_SPEED

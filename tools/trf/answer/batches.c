@@ -15,7 +15,7 @@ void *zeroed_batch(int32_t batch, size_t item_bytes)
 void watch_lines(struct batches *b, const trf_model *model)
 {
     const char *outer = trf_model_metadata(model, "source.outer_blanks");
-    const trf_vocab *vocab = trf_model_source_vocab(model);
+    const trf_vocab *vocab = trf_model_vocab(model, TRF_SOURCE);
     int32_t trained = trf_model_config(model)->trained_source;
     b->trained = trained ? trained : longest_trained(model);
     b->watches_tabs = !trf_model_config(model)->segments;

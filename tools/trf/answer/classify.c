@@ -263,7 +263,6 @@ int command_classify(struct settings *s, int argc, char **argv)
 {
     const trf_vocab *unused;
     struct labelling t;
-    trf_error err;
     int32_t i;
     int status;
     memset(&t, 0, sizeof t);

@@ -500,7 +500,6 @@ static int find_pooling(struct settings *s, const trf_model *model)
 static int start(struct embedding *t)
 {
     const trf_config *config = trf_model_config(t->model);
-    trf_error err;
     int status = open_model(t->s, NULL, t->model, "encoder", &t->reader);
     if (status) return status;
     t->width = config->d_model;

@@ -268,7 +268,6 @@ static int take_files(struct scoring *t, int argc, char **argv)
 int command_score(struct settings *s, int argc, char **argv)
 {
     struct scoring t;
-    trf_error err;
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;

@@ -448,6 +448,9 @@ double field_number(const struct fields *f, const char *name);      /* NAN: no f
 // Token ids (tokens.c)
 // -----------------------------------------------------------------------------------------------
 
+/* A vocabulary of the bytes of its file; `ids` may be NULL. */
+trf_status vocab_of_bytes(trf_vocab **vocab, const void *bytes, size_t n, const trf_piece_ids *ids,
+                          trf_error *err);
 enum { UNK = 3 };       /* the unknown token of vocabularies of words and characters */
 int32_t unknown_id(const trf_vocab *vocab);     /* the unknown token; -1 without a vocabulary */
 /* The id of a token, also of a special one, which trf_vocab_id does not find; or -1. */

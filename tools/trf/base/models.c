@@ -195,8 +195,8 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
             s->search.weights == TRF_WEIGHTS_BF16 ? "bf16" : "int8");
         return FAILED;
     }
-    *source = trf_model_source_vocab(*model);
-    *target = trf_model_target_vocab(*model);
+    *source = trf_model_vocab(*model, TRF_SOURCE);
+    *target = trf_model_vocab(*model, TRF_TARGET);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
     if (trf_model_config(*model)->kind == TRF_ENCODER_ONLY) *target = *source;
     if (*source && *target) return DONE;

@@ -3,6 +3,17 @@
 #include "base.h"
 #include <math.h>
 
+trf_status vocab_of_bytes(trf_vocab **vocab, const void *bytes, size_t n, const trf_piece_ids *ids,
+                          trf_error *err)
+{
+    trf_vocab_options options;
+    memset(&options, 0, sizeof options);
+    options.memory = bytes;
+    options.memory_bytes = n;
+    options.ids = ids;
+    return trf_vocab_load(vocab, NULL, &options, err);
+}
+
 int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
                  size_t *capacity, int32_t *added, trf_error *err)
 {

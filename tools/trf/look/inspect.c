@@ -201,8 +201,8 @@ static int print_ours(struct report *r, int checkpoint)
     if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     s->config = *trf_model_config(model);
     print_model(s);
-    print_vocabulary("source", trf_model_source_vocab(model), s->json);
-    print_vocabulary("target", trf_model_target_vocab(model), s->json);
+    print_vocabulary("source", trf_model_vocab(model, TRF_SOURCE), s->json);
+    print_vocabulary("target", trf_model_vocab(model, TRF_TARGET), s->json);
     print_labels(model, s->json);
     print_longest(&s->config, s->json);
     status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);

@@ -34,8 +34,8 @@ static int load(struct data *d)
         return FAILED;
     if (trf_model_load(&d->model, s->model, &options, &err)) return load_refused(s->model, &err);
     config = trf_model_config(d->model);
-    d->vocab[0] = trf_model_source_vocab(d->model);
-    d->vocab[1] = trf_model_target_vocab(d->model);
+    d->vocab[0] = trf_model_vocab(d->model, TRF_SOURCE);
+    d->vocab[1] = trf_model_vocab(d->model, TRF_TARGET);
     d->task = task_of(config);
     if (!s->report.data) return DONE;
     if (d->task == TASK_NONE) {

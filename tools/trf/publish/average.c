@@ -82,8 +82,8 @@ int command_average(struct settings *s, int argc, char **argv)
         if (trf_model_load(&models[n], argv[i], &load, &err)) status = load_refused(argv[i], &err);
         else status = check_floats(argv[i], models[n++]);
     for (i = 1; i < n && !status; i++) {        /* the same id must mean the same token */
-        if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
-            !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {
+        if (!same_tokens(trf_model_vocab(models[0], TRF_SOURCE), trf_model_vocab(models[i], TRF_SOURCE)) ||
+            !same_tokens(trf_model_vocab(models[0], TRF_TARGET), trf_model_vocab(models[i], TRF_TARGET))) {
             say("%s and %s have different vocabularies", argv[0], argv[i]);
             status = FAILED;
         } else if (!same_entry(models[0], models[i], "labels")) {  /* of the head's rows */

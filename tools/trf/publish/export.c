@@ -204,8 +204,8 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
     t.recipe = fit->recipe;
     t.languages = l;
     t.longest = longest_source(model);
-    t.side[0].vocab = trf_model_source_vocab(model);
-    t.side[1].vocab = trf_model_target_vocab(model);
+    t.side[0].vocab = trf_model_vocab(model, TRF_SOURCE);
+    t.side[1].vocab = trf_model_vocab(model, TRF_TARGET);
     if (trf_file_open(&file, path, NULL, &err)) return refuse_error(NULL, &err);
     if (read_vocabulary(file, "trf.source_vocab", &t.side[0]) ||
         read_vocabulary(file, "trf.target_vocab", &t.side[1])) status = FAILED;

@@ -125,8 +125,8 @@ static const char *usual_language(const trf_model *model, int target, const char
 int find_model_languages(const struct settings *s, const char *path, const trf_model *model,
                          struct languages *l)
 {
-    const trf_vocab *source = trf_model_source_vocab(model);
-    const trf_vocab *target = trf_model_target_vocab(model);
+    const trf_vocab *source = trf_model_vocab(model, TRF_SOURCE);
+    const trf_vocab *target = trf_model_vocab(model, TRF_TARGET);
     const char *rule, *first = trf_model_metadata(model, first_key);
     int32_t bos = trf_model_config(model)->bos;
     trf_error err;

@@ -101,9 +101,10 @@ static int fill_parameter(const trf_model *from, const trf_config *to, trf_tenso
 
 int convert_model(const trf_model *from, const trf_config *to, trf_model **made)
 {
+    const trf_model_options zeros = {1, 0, 0};
     trf_error err;
     int32_t i;
-    if (trf_model_create_zeros(made, to, &err)) return refuse_error("the converted model", &err);
+    if (trf_model_create(made, to, &zeros, &err)) return refuse_error("the converted model", &err);
     for (i = 0; i < trf_model_parameter_count(*made); i++) {
         trf_tensor p = trf_model_parameter(*made, i);
         if (fill_parameter(from, to, &p)) return FAILED;

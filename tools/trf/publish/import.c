@@ -610,6 +610,7 @@ static int import_folder(struct importing *m)
                         NULL, NULL, {NULL, NULL}};
     trf_error err;
     trf_save_options save = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
+    const trf_model_options zeros = {1, 0, 0};
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
@@ -652,7 +653,7 @@ static int import_folder(struct importing *m)
             goto done;
         }
     }
-    if (trf_model_create_zeros(&m->model, &m->config, &err)) {
+    if (trf_model_create(&m->model, &m->config, &zeros, &err)) {
         say_error(m->config_path, &err);
         goto done;
     }

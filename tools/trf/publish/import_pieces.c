@@ -272,7 +272,7 @@ static int make_vocabulary(const struct token_list *t, int32_t n_ids, int codes,
     if (n_ids && map.size > n_ids)
         status = refuse("%s: the tokenizer has %d ids, but the model has only %d", pieces->path,
                         (int)map.size, (int)n_ids);
-    else if (trf_vocab_from_bytes(vocab, pieces->bytes, pieces->n_bytes, &map, NULL, &err))
+    else if (vocab_of_bytes(vocab, pieces->bytes, pieces->n_bytes, &map, &err))
         status = refuse_error(pieces->path, &err);
     free(text);
     free(more_ids);

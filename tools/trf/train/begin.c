@@ -141,7 +141,7 @@ static int make_model(struct training *t, int64_t unknown)
     if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
         !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))
         s->config.mask = trf_vocab_special(t->vocabularies.of[0], TRF_SPECIAL_MASK);
-    if (trf_model_create(&t->run.model, &s->config, &err) ||
+    if (trf_model_create(&t->run.model, &s->config, NULL, &err) ||
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
@@ -167,7 +167,7 @@ int begin_training(struct training *t)
     if (status) return status;
     unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
-    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
+    if ((status = make_noise(s, trf_model_vocab(r->model, TRF_SOURCE), &r->noise, &r->validator.noise)))
         return status;
     set_limits(s, t->data.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))

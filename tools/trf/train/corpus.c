@@ -85,7 +85,7 @@ static int check_prepared(const struct settings *s, trf_corpus *corpus,
         lacks |= tags[side].first >= 0 && (n < 1 || x->ids[0] != tags[side].first);
         lacks |= tags[side].last >= 0 && (n < 1 || x->ids[n - 1] != tags[side].last);
     }
-    trf_corpus_rewind(corpus);
+    trf_corpus_resume(corpus, NULL, NULL);
     if (lacks)
         say("%s: its pairs lack the tags of %s%s%s: give the languages to trf prepare",
             s->train.token_file, tag >= 0 ? trf_vocab_token(vocab[0], tag) : "",
@@ -108,7 +108,7 @@ int set_corpus(const struct settings *s, struct data *data, const trf_vocab *con
     if (n_ranks() > 1) {
         if (trf_corpus_next(corpus, &batch, &err)) goto failed;
         plan->fingerprint = batch.place.corpus;
-        trf_corpus_rewind(corpus);
+        trf_corpus_resume(corpus, NULL, NULL);
     }
     plan->batches = batches;
     plan->per_epoch = batches + n / 2 > n ? (batches + n / 2) / n : 1;

@@ -6,7 +6,7 @@
 /* Copies a vocabulary of the model. joint: for both sides. */
 static int inherit_vocabulary(struct training *t, const trf_data_lines *lines, int side)
 {
-    const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
+    const trf_vocab *old = trf_model_vocab(t->from, side ? TRF_TARGET : TRF_SOURCE);
     const char *path = t->s->train.init_from ? t->s->train.init_from : t->s->train.vocab_from;
     struct vocabularies *v = &t->vocabularies;
     trf_error err;
@@ -57,8 +57,8 @@ static int check_kinds(const struct training *t)
 /* Whether both sides of the model have the same tokens. */
 static int has_one_vocabulary(const struct training *t)
 {
-    const trf_vocab *source = trf_model_source_vocab(t->from),
-                    *target = trf_model_target_vocab(t->from);
+    const trf_vocab *source = trf_model_vocab(t->from, TRF_SOURCE),
+                    *target = trf_model_vocab(t->from, TRF_TARGET);
     return source && target && same_tokens(source, target);
 }
 
@@ -70,11 +70,11 @@ static int begin_from(struct training *t)
     if (check_floats(s->train.init_from, t->from) || check_kinds(t)) return FAILED;
     if ((status = take_architecture(t))) return status;
     t->joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
-    if (!t->joint || !trf_model_target_vocab(t->from) || has_one_vocabulary(t))
+    if (!t->joint || !trf_model_vocab(t->from, TRF_TARGET) || has_one_vocabulary(t))
         return take_languages(t, t->from);
     say("--tying %s needs one vocabulary for both sides, but %s has %s",
         s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->train.init_from,
-        trf_model_source_vocab(t->from) ? "two" : "only that of the target");
+        trf_model_vocab(t->from, TRF_SOURCE) ? "two" : "only that of the target");
     return FAILED;
 }
 
@@ -146,7 +146,7 @@ static int has_rows_of_labels(const struct training *t, const char *name)
    order. */
 static int rows_agree(const struct training *t, const char *name)
 {
-    const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
+    const trf_vocab *old[2] = {trf_model_vocab(t->from, TRF_SOURCE), trf_model_vocab(t->from, TRF_TARGET)};
     const trf_config *from = trf_model_config(t->from), *to = trf_model_config(t->run.model);
     const char *labels[2] = {trf_model_metadata(t->from, "labels"),
                              trf_model_metadata(t->run.model, "labels")};

@@ -53,7 +53,7 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
 
 static void prepare_update(const struct run *r)
 {
-    prepare_notice("finishing update", trf_trainer_step(r->trainer) + 1, r->checkpoint != NULL);
+    prepare_notice("finishing update", updates_of(r->trainer) + 1, r->checkpoint != NULL);
 }
 
 /* Between processes all numbers are the largest; a signal that one of them got ends all. */
@@ -182,7 +182,7 @@ static int progress(void *user, const trf_learn_progress *now)
     if (report->skipped) say_left_out(p, report);
     show_progress(p, l->epoch, report, validates(&r->validator) && !p->ends ? validations_left(r)
                   : INT32_MAX);
-    l->epoch = trf_corpus_epoch(r->corpus);     /* after the last batch it is the next one */
+    l->epoch = trf_corpus_facts(r->corpus)->epoch;     /* after the last batch it is the next one */
     prepare_update(r);
     return 0;
 }
@@ -251,7 +251,7 @@ static int train_on(struct learning *l, const char **why)
     trf_learn_report report;
     trf_error err;
     trf_status status;
-    l->epoch = trf_corpus_epoch(r->corpus);
+    l->epoch = trf_corpus_facts(r->corpus)->epoch;
     l->fits = r->learning->fits;
     l->p->first_pass = (double)r->state.batches / (double)r->batches;
     prepare_update(r);
@@ -296,7 +296,7 @@ static int write_mean(struct run *r, int *left)
     struct validation v;
     int count, worse;
     memset(&v, 0, sizeof v);
-    prepare_notice("leaving the validation of the mean after update", trf_trainer_step(r->trainer),
+    prepare_notice("leaving the validation of the mean after update", updates_of(r->trainer),
                    r->checkpoint != NULL);
     if (set_mean_weights(r, &count) || validate_interruptibly(r, &v)) return FAILED;
     if ((*left = v.cancelled)) return DONE;         /* a resumed run comes here again */
@@ -328,7 +328,7 @@ static int end_by_signal(struct run *r)
     if (!r->checkpoint && r->learning->stopping.best_update)
         remove_unneeded(r, 0); /* nobody can resume from them */
     say("stopped by signal %d after update %lld; %s%s", stopped(),
-        (long long)trf_trainer_step(r->trainer),
+        (long long)updates_of(r->trainer),
         r->checkpoint ? r->checkpoint : "there is no checkpoint, ",
         r->checkpoint                   ? " is complete: the same command with --resume continues"
         : r->learning->stopping.best_update ? "only the best model so far is kept"
@@ -403,7 +403,7 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
     FILE *log = r->log.file;
     if (!log) return;
     fprintf(log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
-            (long long)trf_trainer_step(r->trainer), (long long)p->tokens);
+            (long long)updates_of(r->trainer), (long long)p->tokens);
     print_json_field(log, "seconds", seconds_in_all(p));
     fprintf(log, ",\"best_update\":%lld,\"metric\":\"%s\"",
             (long long)r->learning->stopping.best_update, metric_name(metric_of(r->s)));
@@ -421,7 +421,7 @@ static int learn_with_signals(struct run *r, struct progress *p, const char **wh
     l.p = p;
     if (!is_first_rank()) return train_on(&l, why);     /* leave_ranks waits for the first one */
     if (!r->s->resume && (r->s->train.keep_models || r->s->train.average > 1)) warn_of_kept(r);
-    log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
+    log_start(&r->log, r->s, r->model, updates_of(r->trainer), trf_corpus_facts(r->corpus)->pairs,
               r->validator.held.source.count);
     restore_best(r);
     if (!r->s->resume && r->checkpoint && !access(r->checkpoint, F_OK) && save_checkpoint(r))

@@ -256,8 +256,8 @@ static int settle(struct settings *s, const trf_model *model, const trf_vocab *v
         say("a token file has no labels: --objective classify, tag and pretrain train on text");
         return USAGE;
     }
-    vocab[0] = reads_side(s, 0) ? trf_model_source_vocab(model) : NULL;
-    vocab[1] = reads_side(s, 1) ? trf_model_target_vocab(model) : NULL;
+    vocab[0] = reads_side(s, 0) ? trf_model_vocab(model, TRF_SOURCE) : NULL;
+    vocab[1] = reads_side(s, 1) ? trf_model_vocab(model, TRF_TARGET) : NULL;
     for (side = 0; side < 2; side++)
         if (reads_side(s, side) && !vocab[side]) {
             say_no_vocabulary(s->model, &s->config, vocab[0], vocab[1]);

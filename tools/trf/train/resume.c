@@ -297,7 +297,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     if (restore_state(r, &t->data) || set_corpus(s, &t->data, vocab, &t->plan)) return FAILED;
     r->corpus = trf_dataset_corpus(t->data.set);
     t->plan.drawn = r->state.batches;
-    t->plan.updates = trf_trainer_step(r->trainer);
+    t->plan.updates = updates_of(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;
     t->plan.fit = r->state.fit;
     return DONE;
@@ -327,7 +327,7 @@ int resume_training(struct training *t)
     r->learning = trf_trainer_learning(r->trainer);
     if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, r->model, r->trainer))) return status;
-    vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
+    vocab[0] = trf_model_vocab(r->model, TRF_SOURCE); vocab[1] = trf_model_vocab(r->model, TRF_TARGET);
     if (check_stored_vocabularies(t, vocab)) return FAILED;
     if ((status = check_languages(t))) return status;
     note_before(t, &stored, before);

@@ -5,8 +5,8 @@
 int take_languages(struct training *t, const trf_model *model)
 {
     struct settings *s = t->s;
-    const trf_vocab *const vocab[2] = {trf_model_source_vocab(model),
-                                       trf_model_target_vocab(model)};
+    const trf_vocab *const vocab[2] = {trf_model_vocab(model, TRF_SOURCE),
+                                       trf_model_vocab(model, TRF_TARGET)};
     int status = read_fixed_tags(s, model, vocab);
     s->training.source_tagged = s->search.source_tagged;
     return status;

@@ -43,6 +43,13 @@ static char *average_path(const struct run *r, int64_t update)
     return format_text("%s.average-%lld", r->checkpoint, (long long)update);
 }
 
+/* Updates so far, skipped ones and those before a checkpoint included. */
+int64_t updates_of(const trf_trainer *trainer)
+{
+    trf_step_report report;
+    return trf_trainer_report(trainer, &report, NULL) == TRF_OK ? report.step : 0;
+}
+
 int save_model(const struct run *r, const char *path)
 {
     trf_error err;
@@ -265,7 +272,7 @@ int restore_options(struct run *r)
         state->had_average = strtod(value, NULL) > 0;
     state->batches =
         stored_number(r, "training.batches",
-                      trf_trainer_step(r->trainer) * stored_number(r, "option.accumulate", 1));
+                      updates_of(r->trainer) * stored_number(r, "option.accumulate", 1));
     state->had_mean = stored_number(r, "option.average", 1) > 1;
     state->cosine_follows = trf_model_metadata(r->model, "training.cosine") != NULL;
     state->fit = (int32_t)stored_number(r, "training.fit", 0) & TRF_FIT_ALL;
@@ -362,7 +369,7 @@ int restore_average(struct run *r)
     trf_load_options load = load_options(r->s);
     trf_model *model = NULL;
     trf_error err;
-    char *path = average_path(r, trf_trainer_step(r->trainer));
+    char *path = average_path(r, updates_of(r->trainer));
     int32_t i;
     int status = DONE;
     if (is_first_rank() && r->s->train.ema > 0 && r->state.had_average && r->state.has_notes) {

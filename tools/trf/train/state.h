@@ -43,6 +43,7 @@ struct run {
 
 int note(trf_model *model, const char *key,
          const char *value); /* in the model's metadata; value NULL: removes it */
+int64_t updates_of(const trf_trainer *trainer);
 int save_model(const struct run *r, const char *path);
 int save_checkpoint(struct run *r);
 uint64_t held_out_hash(const struct settings *s, const struct data *data);

@@ -212,8 +212,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     if (status && other >= 0) say("learning subwords: %s", why);
     if (status) return FAILED;
     keep_model_bytes(v, first_side, last_side, model, bytes);
-    status =
-        trf_vocab_from_bytes(&v->of[first_side], model, bytes, NULL, NULL, &err) ? FAILED : DONE;
+    status = vocab_of_bytes(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
     inform("%s: %d subwords learned (%s, --normalization %s%s)\n",
            first_side  ? "target"
@@ -309,7 +308,7 @@ static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **voc
     } else if (ferror(r.file)) {
         say("cannot read '%s': %s", path, strerror(errno));
         status = FAILED;
-    } else if (trf_vocab_from_bytes(vocab, *bytes, *n, NULL, NULL, &err)) {
+    } else if (vocab_of_bytes(vocab, *bytes, *n, NULL, &err)) {
         say_error(path, &err);
         status = FAILED;
     }

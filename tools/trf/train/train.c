@@ -18,7 +18,7 @@ static void describe(const struct training *t)
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
     size_t bytes = trf_model_memory(config, NULL) + trf_trainer_memory(config, o, NULL);
-    int64_t n = trf_corpus_size(t->run.corpus);
+    int64_t n = trf_corpus_facts(t->run.corpus)->pairs;
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
@@ -44,7 +44,7 @@ static void describe(const struct training *t)
                (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
            (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
-           t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
+           t->s->resume ? "resumed" : "training", (long long)updates_of(t->run.trainer) + 1);
     if (!t->s->train.init_from && t->s->say_export) t->s->say_export(config);
     if (o->parts || n_ranks() > 1)
         inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),
@@ -112,7 +112,7 @@ static int prepare(struct training *t)
     const trf_data_facts *facts = status ? NULL : trf_dataset_facts(t->data.set);
     busy_with(NULL);
     if (!status)
-        status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + (facts ? facts->held_out.pairs : 0),
+        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs + (facts ? facts->held_out.pairs : 0),
                            !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);

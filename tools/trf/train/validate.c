@@ -33,7 +33,7 @@ static int mean_loss(struct validator *v, struct validation *result)
 {
     trf_step_report report;
     trf_error err;
-    trf_status status = trf_evaluate_all(v->trainer, &v->held, v->noise, &report, &err);
+    trf_status status = trf_trainer_evaluate(v->trainer, &v->held, v->noise, &report, &err);
     if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     result->loss = report.loss;
     result->nll = report.nll;
@@ -88,7 +88,7 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
     int k;
     r->v->cut += h->ended == TRF_ENDED_MAX_LENGTH;
-    if (!text_of(trf_model_target_vocab(r->v->model), h->ids, h->n, &r->text, &r->text_capacity))
+    if (!text_of(trf_model_vocab(r->v->model, TRF_TARGET), h->ids, h->n, &r->text, &r->text_capacity))
         return FAILED;
     for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->v->samples[k])
         r->v->samples[k] = format_text("%s", r->text);
@@ -184,7 +184,7 @@ static int translates(const struct validator *v) { return is_translating(metric_
 
 static void warn_of_references(const struct validator *v)
 {
-    int cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS, nothing;
+    int cut = trf_vocab_kind(trf_model_vocab(v->model, TRF_TARGET)) == TRF_WORDS, nothing;
     size_t n = count_held(v), i;
     const char **references = zeroed(n, sizeof *references);
     for (i = 0; i < n; i++) references[i] = text_of_pair(v, i, 1);
@@ -218,7 +218,7 @@ static int translate_held_out(struct validator *v, struct validation *result)
     r.v = v;
     memset(&options, 0, sizeof options);
     options.figures = 1u << figures[metric_of(v->s)];
-    r.cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS;
+    r.cut = trf_vocab_kind(trf_model_vocab(v->model, TRF_TARGET)) == TRF_WORDS;
     options.tokens = r.cut ? METRICS_NONE : METRICS_13A;
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
@@ -444,7 +444,7 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
     if (!length) return format_text("%s", "");
     if (trf_translate(translator, &source, NULL, &err)) return NULL;
     h = trf_hypothesis_at(translator, 0, 0);
-    return text_of(trf_model_target_vocab(v->model), h->ids, h->n, &text, &capacity) ? text : NULL;
+    return text_of(trf_model_vocab(v->model, TRF_TARGET), h->ids, h->n, &text, &capacity) ? text : NULL;
 }
 
 /* A validation by loss has no translations yet. */
@@ -479,7 +479,8 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
         inform("  pearson %.4f  spearman %.4f", result->pearson, result->spearman);
     if (metric_of(v->s) != METRIC_ACCURACY && kind != TRF_LABELS_NUMBERS)
         inform("  accuracy %.2f %%", 100 * result->accuracy);
-    if (metric_of(v->s) != METRIC_LOSS && (!kind || metric_of(v->s) == METRIC_ACCURACY)) inform("  %s %.2f%s", name, result->score, metric_unit(metric_of(v->s)));
+    if (metric_of(v->s) != METRIC_LOSS && (!kind || metric_of(v->s) == METRIC_ACCURACY)) inform("  %s %.2f%s", name,
+        result->score, metric_unit(metric_of(v->s)));
     if (labels) inform("  labels: loss %.4f accuracy %.2f %%", result->label_loss,
                        100 * result->label_accuracy);
     if (v->cut) inform("  %lld of the answers reached the length limit", (long long)v->cut);
