@@ -1401,7 +1401,7 @@ static void test_rotary_errors(void **state)
     refused(&k, TRF_E_INVALID_ARG, "lengths", 1, "more queries than keys");
     k.arg[0] = NULL;
     runs(&k);
-    t.key_lengths = huge; t.query_lengths = one; k = j;
+    t.key_lengths = huge; t.query_lengths = one; k = j; k.shape = &t;
     k.arg[0] = random_tensor(3, 24); k.arg[1] = NULL;
     refused(&k, TRF_E_LIMIT, "lengths", -1, "positions without end");
     k = j; t = s; t.rotary = &bad; k.shape = &t;
