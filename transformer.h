@@ -3710,11 +3710,11 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
    32 bits of step, and site; backward computes it again from these three. */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 
-/* What attention is about. Fields from kv_heads on may be 0 or NULL. Sequence i of `count` has
-   query_lengths[i] queries and key_lengths[i] keys. CAUSAL: query i sees the keys 0..i; both
-   lengths must be equal. score_bias holds numbers that are added to the scores, with CAUSAL too: a
-   mask (PyTorch's attn_mask of floats), or numbers for positions (ALiBi, T5). Its shape is one of
-   these, n being the sum of queries * keys:
+/* The sequences and heads of attention, and what its scores depend on. Fields from kv_heads on may
+   be 0 or NULL. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys. CAUSAL:
+   query i sees the keys 0..i; both lengths must be equal. score_bias holds numbers that are added
+   to the scores, with CAUSAL too: a mask (PyTorch's attn_mask of floats), or numbers for positions
+   (ALiBi, T5). Its shape is one of these, n being the sum of queries * keys over all sequences:
 
      (Q, K)            for all sequences and heads: row i, column j is for query i and key j
      (n_heads, Q, K)   for each head. Q and K are at least the most queries and keys
@@ -3731,15 +3731,16 @@ typedef struct trf_attention_shape {
     double scale;                       /* of q k^T; 0..1e6; 0: 1/sqrt(d_head) */
     const trf_tensor *score_bias;       /* NULL: nothing is added */
     const trf_dropout *dropout;         /* of the weights; NULL: none */
-    const trf_config *rotary;           /* its fields rotary_... turn queries and keys (trf_rotary);
-                                           its other fields are not read. NULL: nothing turns */
+    const trf_config *rotary;           /* its fields rotary_..., which presets set, turn queries
+                                           and keys (trf_rotary); others are not read. NULL: nothing
+                                           turns */
 } trf_attention_shape;
 
 /* Turns q: (query rows, n_heads * d_head) and k: (key rows, kv_heads * d_head) in place by their
    positions, as shape->rotary says (Su et al. 2021); with back 1 by the negative angles, which is
    the gradient. Keys have the positions 0, 1, ... of their sequence. Queries have its last ones, so
-   a sequence may not have more queries than keys. q or k may be NULL. A cache holds turned keys:
-   new ones are turned as q. */
+   a sequence may not have more queries than keys, nor more than 2^24 keys. q or k may be NULL. A
+   cache holds turned keys: new ones are turned as q. */
 TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k,
                               const trf_attention_shape *shape, int32_t back, trf_error *err);
 
@@ -3754,7 +3755,8 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
                                  const trf_attention_shape *shape,
                                  trf_tensor *probabilities /* or NULL */, trf_tensor *saved,
                                  trf_error *err);
-/* Also reads forward's `out`. Adds to dscore_bias, which has the shape of score_bias. */
+/* Also reads forward's `out`. Adds to dscore_bias, which has the shape of score_bias; with it, the
+   context keeps memory for the gradients of all scores. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
                                           trf_tensor *dv, trf_tensor *dscore_bias /* or NULL */,
@@ -11579,12 +11581,14 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *work, trf_real *s,
                               int64_t i, const trf_real *known, trf_real stats[2])
 {
-    int biased = trf__biased(h->in);
-    if (h->in->bias.numbers)
-        trf__add_numbers(s, h->in->bias.numbers + trf__numbers_at(h, i), h->span->n_key, h->scale);
-    else if (biased)
-        trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
-    trf__softmax_row(s, trf__keys_seen(h, i), work->m16, biased ? 1 : h->scale, known, stats);
+    trf_real scale = h->scale;
+    if (trf__biased(h->in)) {
+        const trf_real *numbers = h->in->bias.numbers;
+        if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
+        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        scale = 1;
+    }
+    trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
@@ -41257,6 +41261,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     for (i = 0; i < c->n_guests; i++)
         run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = 0;
+    c->run.now = NULL;
     return status;
 }
 
@@ -41821,6 +41826,9 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
     TRF__TRY(trf_config_check(&c, err));
+    if (a->max_keys > 1 << 24)
+        return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
+                         "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);
     r->d_head = a->d_head;
     r->pairs = (int)c.rotary_pairs;
@@ -42261,4 +42269,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1047200013
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2106788522

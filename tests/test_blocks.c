@@ -1367,7 +1367,8 @@ static void test_rotary(void **state)
 
 static void test_rotary_errors(void **state)
 {
-    static const int32_t fewer[COUNT] = {3, 0, 4};
+    static const int32_t fewer[COUNT] = {3, 0, 4}, one[COUNT] = {1, 1, 1};
+    static const int32_t huge[COUNT] = {1, (1 << 24) + 1, 9};
     static const double bases[] = {0.5, NAN, 2e12};
     trf_config c = rotary_config(4, TRF_ROTARY_HALVES, 0), bad;
     trf_attention_shape s = shape_of(self_lengths, self_lengths, 4, TRF_FULL), t;
@@ -1400,6 +1401,9 @@ static void test_rotary_errors(void **state)
     refused(&k, TRF_E_INVALID_ARG, "lengths", 1, "more queries than keys");
     k.arg[0] = NULL;
     runs(&k);
+    t.key_lengths = huge; t.query_lengths = one; k = j; k.shape = &t;
+    k.arg[0] = random_tensor(3, 24); k.arg[1] = NULL;
+    refused(&k, TRF_E_LIMIT, "lengths", -1, "positions without end");
     k = j; t = s; t.rotary = &bad; k.shape = &t;
     for (i = 0; i < 3; i++) {
         bad = c; bad.rotary_base = bases[i];

@@ -82,11 +82,11 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
    32 bits of step, and site; backward computes it again from these three. */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 
-/* What attention is about. Fields from kv_heads on may be 0 or NULL. Sequence i of `count` has
-   query_lengths[i] queries and key_lengths[i] keys. CAUSAL: query i sees the keys 0..i; both
-   lengths must be equal. score_bias holds numbers that are added to the scores, with CAUSAL too: a
-   mask (PyTorch's attn_mask of floats), or numbers for positions (ALiBi, T5). Its shape is one of
-   these, n being the sum of queries * keys:
+/* The sequences and heads of attention, and what its scores depend on. Fields from kv_heads on may
+   be 0 or NULL. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys. CAUSAL:
+   query i sees the keys 0..i; both lengths must be equal. score_bias holds numbers that are added
+   to the scores, with CAUSAL too: a mask (PyTorch's attn_mask of floats), or numbers for positions
+   (ALiBi, T5). Its shape is one of these, n being the sum of queries * keys over all sequences:
 
      (Q, K)            for all sequences and heads: row i, column j is for query i and key j
      (n_heads, Q, K)   for each head. Q and K are at least the most queries and keys
@@ -103,15 +103,16 @@ typedef struct trf_attention_shape {
     double scale;                       /* of q k^T; 0..1e6; 0: 1/sqrt(d_head) */
     const trf_tensor *score_bias;       /* NULL: nothing is added */
     const trf_dropout *dropout;         /* of the weights; NULL: none */
-    const trf_config *rotary;           /* its fields rotary_... turn queries and keys (trf_rotary);
-                                           its other fields are not read. NULL: nothing turns */
+    const trf_config *rotary;           /* its fields rotary_..., which presets set, turn queries
+                                           and keys (trf_rotary); others are not read. NULL: nothing
+                                           turns */
 } trf_attention_shape;
 
 /* Turns q: (query rows, n_heads * d_head) and k: (key rows, kv_heads * d_head) in place by their
    positions, as shape->rotary says (Su et al. 2021); with back 1 by the negative angles, which is
    the gradient. Keys have the positions 0, 1, ... of their sequence. Queries have its last ones, so
-   a sequence may not have more queries than keys. q or k may be NULL. A cache holds turned keys:
-   new ones are turned as q. */
+   a sequence may not have more queries than keys, nor more than 2^24 keys. q or k may be NULL. A
+   cache holds turned keys: new ones are turned as q. */
 TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k,
                               const trf_attention_shape *shape, int32_t back, trf_error *err);
 
@@ -126,7 +127,8 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
                                  const trf_attention_shape *shape,
                                  trf_tensor *probabilities /* or NULL */, trf_tensor *saved,
                                  trf_error *err);
-/* Also reads forward's `out`. Adds to dscore_bias, which has the shape of score_bias. */
+/* Also reads forward's `out`. Adds to dscore_bias, which has the shape of score_bias; with it, the
+   context keeps memory for the gradients of all scores. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
                                           trf_tensor *dv, trf_tensor *dscore_bias /* or NULL */,

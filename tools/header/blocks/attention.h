@@ -320,6 +320,9 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
     TRF__TRY(trf_config_check(&c, err));
+    if (a->max_keys > 1 << 24)
+        return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
+                         "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);
     r->d_head = a->d_head;
     r->pairs = (int)c.rotary_pairs;

@@ -202,6 +202,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     for (i = 0; i < c->n_guests; i++)
         run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = 0;
+    c->run.now = NULL;
     return status;
 }
 

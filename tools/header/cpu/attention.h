@@ -316,12 +316,14 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *work, trf_real *s,
                               int64_t i, const trf_real *known, trf_real stats[2])
 {
-    int biased = trf__biased(h->in);
-    if (h->in->bias.numbers)
-        trf__add_numbers(s, h->in->bias.numbers + trf__numbers_at(h, i), h->span->n_key, h->scale);
-    else if (biased)
-        trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
-    trf__softmax_row(s, trf__keys_seen(h, i), work->m16, biased ? 1 : h->scale, known, stats);
+    trf_real scale = h->scale;
+    if (trf__biased(h->in)) {
+        const trf_real *numbers = h->in->bias.numbers;
+        if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
+        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        scale = 1;
+    }
+    trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
