@@ -627,12 +627,12 @@ typedef enum trf_device_kind {
              32 bits. Loss scaling is not needed.
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
-             attention do not. Where trf_product_kernel says "vectors", training is no faster than
-             with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
-             their options ask for INT8.
+             attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
+             faster than with FLOAT32. Translators and samplers keep weights as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
-   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
-             "AMX" if `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
              the same training gives other bits on another machine. trf_device_precision tells which
              it is */
 typedef enum trf_precision {
@@ -656,7 +656,7 @@ typedef enum trf_precision {
              the mean error is no larger than with BUILT_IN.
              Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
              matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_product_kernel does not say "AMX".
+             everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -711,10 +711,25 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* Writes one line about this device: the vectors of its kernels, what multiplies matrices in
-   training and why, and what multiplies weights of 16 and of 8 bits. The text is cut at `bytes`;
-   300 are enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A
-   device that this program lacks: the error's message. */
+/* Writes two lines, the second without a line break: what was built, and what computes on this
+   device.
+
+       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
+       AMX
+
+   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
+   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
+   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
+   of 8 bits (trf_weights):
+       training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
+       16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
+                  numbers are used, and large products are no faster than with FULL.
+                  TRF_PRECISION_BF16 computes with the same
+       8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
+   Of a GPU it has the number, and of a device that this program lacks the error's message. The text
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
+   default one. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -744,10 +759,6 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
                                     int64_t count, trf_error *err);
 
-/* Describes this build: version, type of numbers, vector width, CBLAS, threads, columns. It adds
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. */
-TRF_API const char *trf_build_info(void);
 /* TRF_VERSION_NUMBER of the implementation that is linked. */
 TRF_API int32_t trf_version(void);
 
@@ -1465,14 +1476,6 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    parameters. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
-/* The name of what multiplies matrices on a device with these weights:
-   FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
-   BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are
-         used, and large products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16
-         computes with the same
-   INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
-   NULL: the device or the build does not have these weights, or device is NULL or not valid. */
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
@@ -2316,9 +2319,9 @@ TRF_API void trf_updater_destroy(trf_updater *updater);
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
-/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or second
-   (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step refuses
-   numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
+/* State for checkpoints of your own, which you may read and write: Adam's first (second 0) or
+   second (second 1) moments of tensor `index`, as a vector; and the steps so far. The next step
+   refuses numbers that do not fit (TRF_E_STATE). NULL: updater is NULL. */
 typedef struct trf_update_state {
     int64_t step;               /* number of steps, which the schedule follows */
     int64_t updates;            /* steps that were not skipped: updates of the moments; 0..step */
@@ -6110,7 +6113,7 @@ typedef struct trf__drawing {
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
    converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
-   kernel       the name of what multiplies in a format, or NULL: trf_product_kernel */
+   kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -17120,7 +17123,7 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 /* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
 TRF_API int32_t trf_version(void) { return TRF_VERSION_NUMBER; }
 
-TRF_API const char *trf_build_info(void)
+TRF__FN const char *trf__build_info(void)
 {
     return "transformer.h " TRF_VERSION
 #if defined(TRF_DOUBLE)
@@ -17188,7 +17191,9 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
                      (int)device->kind);
 }
 
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+/* The name of what multiplies matrices on a device with these weights. NULL: the device or the
+   build does not have them, or the device is not valid. */
+TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
     const char *kernel;
     int format;
@@ -17210,32 +17215,38 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *why = NULL;
+    const char *full, *bf16, *int8, *why = NULL;
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
-    if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
-    if (on.kind != TRF_DEVICE_CPU) {
-        snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
+    snprintf(text, bytes, "%s\n", trf__build_info());
+    used = strlen(text);
+    if (trf__device_check(&on, &err)) {
+        snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
+    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
     if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
-    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
-             trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
-             trf__plural(TRF__THREADS ? on.threads : 1),
-             TRF__SLOW ? ", not optimised" : "", full, why ? " (" : "", why ? why : "",
-             why ? ")" : "");
+    if (on.kind != TRF_DEVICE_CPU)
+        snprintf(text + used, bytes - used, "GPU %d by CUDA; products when training: %s",
+                 (int)on.index, full);
+    else
+        snprintf(text + used, bytes - used,
+                 "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
+                 trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
+                 trf__plural(TRF__THREADS ? on.threads : 1), TRF__SLOW ? ", not optimised" : "",
+                 full, why ? " (" : "", why ? why : "", why ? ")" : "");
     used = strlen(text);
-    if (bf16)
-        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,
-                 trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    if (bf16) snprintf(text + used, bytes - used, "; in 16 bits: %s", bf16);
+    used = strlen(text);
+    if (int8) snprintf(text + used, bytes - used, "; in 8 bits: %s", int8);
     return text;
 }
 
@@ -41910,4 +41921,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1243212202
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3431089709
