@@ -1573,15 +1573,13 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_rank and a data set join two texts
-   themselves. */
+   with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
+   sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
+   truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
+   TRF_E_STATE: the model has no segments. trf_rank and a data set join two texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err);
-/* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
-   fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
-   what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room);
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the
@@ -22241,10 +22239,9 @@ TRF__FOR_SIZE
 // notice.
 // -----------------------------------------------------------------------------------------------
 
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+TRF__FN void trf__shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 {
     const int64_t most = room > 0 ? room : 0;
-    if (!n_first || !n_second) return;
     /* the first one keeps what the second one leaves of its half, and the other way round */
     *n_first = (int32_t)trf__min64(*n_first, most - trf__min64(*n_second, most / 2));
     *n_second = (int32_t)trf__min64(*n_second, most - *n_first);
@@ -22351,8 +22348,8 @@ TRF_API float trf_label_number(int32_t label)
 
 /* The second sequence moves first: `ids` may be `first`. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err)
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t between, i;
     TRF__TRY(trf__begin(n, "n", err));
@@ -22363,6 +22360,8 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     if (!first && n_first) return trf__fail_null(err, "first");
     if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
+    if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
@@ -34293,7 +34292,7 @@ TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether the model scores pairs. *room: for the ids of both texts. */
+/* Whether the model scores pairs. *room: for a joined pair. */
 TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
 {
     const trf_config *c = &model->config;
@@ -34303,8 +34302,8 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
                          "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
                          " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
     TRF__TRY(trf__separators(c, &between, err));
-    *room = c->max_length - between - trf__source_added(c);
-    if (*room < 0)
+    *room = c->max_length - trf__source_added(c);
+    if (*room < between)
         return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
                          c->max_length);
     if (model->source) return TRF_OK;
@@ -34317,14 +34316,12 @@ TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const
 {
     const trf_config *c = &t->model->config;
     const trf_hooks *hooks = &t->pass.run.hooks;
-    int32_t first = r->query.n, second;
+    int64_t most;
     TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    second = r->text.n;
-    trf_shorten_pair(&first, &second, room);
-    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
-              hooks);
-    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
-                      first + second + 2, &r->lengths[i], err));
+    most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, r->pairs.n + most, hooks);
+    TRF__TRY(trf_join(c, r->query.ids, r->query.n, r->text.ids, r->text.n, 1,
+                      r->pairs.ids + r->pairs.n, (int32_t)most, &r->lengths[i], err));
     r->pairs.n += r->lengths[i];
     return TRF_OK;
 }
@@ -39815,7 +39812,7 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
-    (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
+    (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
     status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
                             (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
@@ -41921,4 +41918,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3431089709
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1887236514
