@@ -628,12 +628,12 @@ typedef enum trf_device_kind {
              32 bits. Loss scaling is not needed.
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
-             attention do not. Where trf_product_kernel says "vectors", training is no faster than
-             with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
-             their options ask for INT8.
+             attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
+             faster than with FLOAT32. Translators and samplers keep weights as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
-   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
-             "AMX" if `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
              the same training gives other bits on another machine. trf_device_precision tells which
              it is */
 typedef enum trf_precision {
@@ -657,7 +657,7 @@ typedef enum trf_precision {
              the mean error is no larger than with BUILT_IN.
              Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
              matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_product_kernel does not say "AMX".
+             everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -712,10 +712,25 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* Writes one line about this device: the vectors of its kernels, what multiplies matrices in
-   training and why, and what multiplies weights of 16 and of 8 bits. The text is cut at `bytes`;
-   300 are enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A
-   device that this program lacks: the error's message. */
+/* Writes two lines, the second without a line break: what was built, and what computes on this
+   device.
+
+       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
+       AMX
+
+   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
+   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
+   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
+   of 8 bits (trf_weights):
+       training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
+       16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
+                  numbers are used, and large products are no faster than with FULL.
+                  TRF_PRECISION_BF16 computes with the same
+       8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
+   Of a GPU it has the number, and of a device that this program lacks the error's message. The text
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
+   default one. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -745,10 +760,6 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
                                     int64_t count, trf_error *err);
 
-/* Describes this build: version, type of numbers, vector width, CBLAS, threads, columns. It adds
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. */
-TRF_API const char *trf_build_info(void);
 /* TRF_VERSION_NUMBER of the implementation that is linked. */
 TRF_API int32_t trf_version(void);
 
@@ -1454,14 +1465,6 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    parameters. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
-/* The name of what multiplies matrices on a device with these weights:
-   FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
-   BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are
-         used, and large products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16
-         computes with the same
-   INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
-   NULL: the device or the build does not have these weights, or device is NULL or not valid. */
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
@@ -1559,15 +1562,14 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two
-   texts themselves. */
+   with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
+   sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
+   truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
+   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two texts
+   themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err);
-/* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
-   fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
-   what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room);
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the
@@ -2545,8 +2547,8 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
                                     trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
-   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is
+   shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
    0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
    last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
@@ -6148,7 +6150,7 @@ typedef struct trf__drawing {
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
    converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
-   kernel       the name of what multiplies in a format, or NULL: trf_product_kernel */
+   kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -17218,7 +17220,7 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 /* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
 TRF_API int32_t trf_version(void) { return TRF_VERSION_NUMBER; }
 
-TRF_API const char *trf_build_info(void)
+TRF__FN const char *trf__build_info(void)
 {
     return "transformer.h " TRF_VERSION
 #if defined(TRF_DOUBLE)
@@ -17286,7 +17288,9 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
                      (int)device->kind);
 }
 
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+/* The name of what multiplies matrices on a device with these weights. NULL: the device or the
+   build does not have them, or the device is not valid. */
+TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
     const char *kernel;
     int format;
@@ -17308,32 +17312,38 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *why = NULL;
+    const char *full, *bf16, *int8, *why = NULL;
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
-    if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
-    if (on.kind != TRF_DEVICE_CPU) {
-        snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
+    snprintf(text, bytes, "%s\n", trf__build_info());
+    used = strlen(text);
+    if (trf__device_check(&on, &err)) {
+        snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
+    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
     if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
-    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
-             trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
-             trf__plural(TRF__THREADS ? on.threads : 1),
-             TRF__SLOW ? ", not optimised" : "", full, why ? " (" : "", why ? why : "",
-             why ? ")" : "");
+    if (on.kind != TRF_DEVICE_CPU)
+        snprintf(text + used, bytes - used, "GPU %d by CUDA; products when training: %s",
+                 (int)on.index, full);
+    else
+        snprintf(text + used, bytes - used,
+                 "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
+                 trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
+                 trf__plural(TRF__THREADS ? on.threads : 1), TRF__SLOW ? ", not optimised" : "",
+                 full, why ? " (" : "", why ? why : "", why ? ")" : "");
     used = strlen(text);
-    if (bf16)
-        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,
-                 trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    if (bf16) snprintf(text + used, bytes - used, "; in 16 bits: %s", bf16);
+    used = strlen(text);
+    if (int8) snprintf(text + used, bytes - used, "; in 8 bits: %s", int8);
     return text;
 }
 
@@ -22328,10 +22338,9 @@ TRF__FOR_SIZE
 // notice.
 // -----------------------------------------------------------------------------------------------
 
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+TRF__FN void trf__shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 {
     const int64_t most = room > 0 ? room : 0;
-    if (!n_first || !n_second) return;
     /* the first one keeps what the second one leaves of its half, and the other way round */
     *n_first = (int32_t)trf__min64(*n_first, most - trf__min64(*n_second, most / 2));
     *n_second = (int32_t)trf__min64(*n_second, most - *n_first);
@@ -22444,8 +22453,8 @@ TRF_API float trf_label_number(int32_t label)
 
 /* The second sequence moves first: `ids` may be `first`. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err)
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t between, i;
     TRF__TRY(trf__begin(n, "n", err));
@@ -22456,6 +22465,8 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     if (!first && n_first) return trf__fail_null(err, "first");
     if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
+    if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
@@ -31329,7 +31340,7 @@ TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether the model scores pairs. *room: for the ids of both texts. */
+/* Whether the model scores pairs. *room: for a joined pair. */
 TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
 {
     const trf_config *c = &model->config;
@@ -31339,8 +31350,8 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
                          "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
                          " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
     TRF__TRY(trf__separators(c, &between, err));
-    *room = c->max_length - between - trf__source_added(c);
-    if (*room < 0)
+    *room = c->max_length - trf__source_added(c);
+    if (*room < between)
         return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
                          c->max_length);
     if (model->source) return TRF_OK;
@@ -31353,14 +31364,12 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 {
     const trf_config *c = &t->model->config;
     const trf_hooks *hooks = &t->pass.run.hooks;
-    int32_t first = r->query.n, second;
+    int64_t most;
     TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    second = r->text.n;
-    trf_shorten_pair(&first, &second, room);
-    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
-              hooks);
-    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
-                      first + second + 2, &r->lengths[i], err));
+    most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, r->pairs.n + most, hooks);
+    TRF__TRY(trf_join(c, r->query.ids, r->query.n, r->text.ids, r->text.n, 1,
+                      r->pairs.ids + r->pairs.n, (int32_t)most, &r->lengths[i], err));
     r->pairs.n += r->lengths[i];
     return TRF_OK;
 }
@@ -39929,7 +39938,7 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
-    (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
+    (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
     status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
                             (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
@@ -42269,4 +42278,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2106788522
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1520659843

@@ -63,6 +63,7 @@ cat >caller.c <<'END'
 #include <string.h>
 int main(void)
 {
+    char text[500];
     trf_error err;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -75,7 +76,7 @@ int main(void)
         puts(err.message);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    return !model || !trainer || strncmp(trf_build_info(), "transformer.h ", 14);
+    return !model || !trainer || strncmp(trf_device_text(NULL, text, sizeof text), "transformer.h ", 14);
 }
 END
 

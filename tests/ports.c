@@ -302,8 +302,9 @@ static void refuse_files(void)
 
 int main(int argc, char **argv)
 {
+    char text[500];
     if (argc != 3) { fprintf(stderr, "usage: ports FOLDER THREADS\n"); return 2; }
-    puts(trf_build_info());
+    puts(trf_device_text(NULL, text, sizeof text));
     check("examples/copy.c", copy_program() == 0);
     train_and_translate(atoi(argv[2]));
     read_files(argv[1]);

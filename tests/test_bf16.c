@@ -433,7 +433,7 @@ static void kernels_have_names(void **state)
         first_kernel = w;
         if (!trf__bf16_kernels[w].supported()) continue;
         device.products = TRF_PRODUCTS_AUTO;
-        assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
+        assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
         /* AUTO is 16 bits with AMX alone, and for objects as the call says */
         device.precision = TRF_PRECISION_AUTO;
         amx = !strcmp(trf__bf16_kernels[w].name, "AMX");
@@ -446,21 +446,21 @@ static void kernels_have_names(void **state)
         assert_int_equal(trf_device_precision(&device), TRF_PRECISION_FLOAT32);
         device.precision = TRF_PRECISION_BF16;
         assert_int_equal(trf_device_precision(&device), TRF_PRECISION_BF16);
-        assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
+        assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
     }
     device.kind = (trf_device_kind)TRF_DEVICE_COUNT;
     assert_int_equal(trf_device_precision(&device), TRF_PRECISION_FLOAT32);
     assert_int_equal(trf_device_precision(NULL), TRF_PRECISION_FLOAT32);
     device = trf_device_default();
     first_kernel = 0;
-    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen(1)->name);
+    assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen(1)->name);
     device.products = TRF_PRODUCTS_BUILT_IN;
-    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL), "built-in");
-    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_F16));
-    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_COUNT));
-    assert_null(trf_product_kernel(NULL, TRF_WEIGHTS_FULL));
+    assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_FULL), "built-in");
+    assert_null(trf__product_kernel(&device, TRF_WEIGHTS_F16));
+    assert_null(trf__product_kernel(&device, TRF_WEIGHTS_COUNT));
+    assert_null(trf__product_kernel(NULL, TRF_WEIGHTS_FULL));
     device.threads = -1;
-    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_FULL));
+    assert_null(trf__product_kernel(&device, TRF_WEIGHTS_FULL));
 }
 
 /* Only objects that will use tiles ask the system for them, which changes the process. */
@@ -479,7 +479,7 @@ static void queries_ask_for_nothing(void **state)
         for (w = 0; w < 3; w++) {
             c.device.products = (trf_products)products;
             search.weights = weights[w];
-            trf_product_kernel(&c.device, weights[w]);
+            trf__product_kernel(&c.device, weights[w]);
             trf_config_check(&c, NULL);
             trf_model_memory(&c, NULL);
             trf_trainer_memory(&c, &o, NULL);

@@ -409,7 +409,7 @@ static void the_kernel_has_a_name(void **state)
     trf_device device = trf_device_default();
     (void)state;
     device.products = TRF_PRODUCTS_BF16X3;
-    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL),
+    assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_FULL),
                         TRF__BF16X3 && OWN_LEVEL ? "AMX" : "built-in");
 }
 

@@ -989,7 +989,7 @@ static void slow_builds_say_so(void **state)
 #if defined(__OPTIMIZE__) || defined(TRF__TEST_BACKEND)
     const int slow = 0;
 #elif defined(KIT_LINKED)               /* the implementation is another file's */
-    const int slow = strstr(trf_build_info(), ", not optimised") != NULL;
+    const int slow = strstr(trf__build_info(), ", not optimised") != NULL;
 #else
     const int slow = 1;
 #endif
@@ -1001,9 +1001,9 @@ static void slow_builds_say_so(void **state)
     lab l;
     (void)state;
 #if defined(__OPTIMIZE__)
-    assert_null(strstr(trf_build_info(), "optimised"));
+    assert_null(strstr(trf__build_info(), "optimised"));
 #elif !defined(KIT_LINKED)
-    assert_non_null(strstr(trf_build_info(), ", not optimised"));
+    assert_non_null(strstr(trf__build_info(), ", not optimised"));
 #endif
     config.hooks.log = options.hooks.log = training.hooks.log = count_slow;
     options.device.threads = training.threads = 1;

@@ -1504,31 +1504,31 @@ static void test_join(void **state)
     int32_t ids[8], in_place[8] = {5, 6, 7}, n = -1, a, b, room;
     trf_vocab *vocab = NULL;
     (void)state;
-    FAILS(trf_join(&c, first, 3, second, 2, ids, 8, &n, &err), TRF_E_STATE, "segments", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, ids, 8, &n, &err), TRF_E_STATE, "segments", -1);
     assert_int_equal(n, 0);
     c.segments = 2;
-    OK(trf_join(&c, first, 3, second, 2, ids, 6, &n, &err));
+    OK(trf_join(&c, first, 3, second, 2, 0, ids, 6, &n, &err));
     assert_int_equal(n, 6);
     assert_memory_equal(ids, ((const int32_t[]){5, 6, 7, 2, 8, 9}), 6 * sizeof *ids);
-    OK(trf_join(&c, in_place, 3, second, 2, in_place, 8, &n, &err));
+    OK(trf_join(&c, in_place, 3, second, 2, 0, in_place, 8, &n, &err));
     assert_memory_equal(in_place, ids, 6 * sizeof *ids);
-    OK(trf_join(&c, NULL, 0, NULL, 0, ids, 8, &n, &err));
+    OK(trf_join(&c, NULL, 0, NULL, 0, 0, ids, 8, &n, &err));
     assert_true(n == 1 && ids[0] == 2);
     ids[0] = -9;
-    FAILS(trf_join(&c, first, 3, second, 2, ids, 5, &n, &err), TRF_E_LIMIT, "capacity", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, ids, 5, &n, &err), TRF_E_LIMIT, "capacity", -1);
     assert_true(n == 6 && ids[0] == -9);
-    FAILS(trf_join(&c, first, 3, second, 2, NULL, 0, &n, &err), TRF_E_LIMIT, "capacity", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, NULL, 0, &n, &err), TRF_E_LIMIT, "capacity", -1);
     assert_int_equal(n, 6);
-    FAILS(trf_join(&c, first, 3, second, 2, NULL, 9, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
-    FAILS(trf_join(&c, NULL, 3, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "first", -1);
-    FAILS(trf_join(&c, first, 3, NULL, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "second", -1);
-    FAILS(trf_join(&c, first, -1, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_first", -1);
-    FAILS(trf_join(&c, first, 3, second, -1, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_second", -1);
-    FAILS(trf_join(&c, first, 3, second, 2, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
-    FAILS(trf_join(NULL, first, 3, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "config", -1);
-    FAILS(trf_join(&c, first, 3, second, 2, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, NULL, 9, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
+    FAILS(trf_join(&c, NULL, 3, second, 2, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "first", -1);
+    FAILS(trf_join(&c, first, 3, NULL, 2, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "second", -1);
+    FAILS(trf_join(&c, first, -1, second, 2, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_first", -1);
+    FAILS(trf_join(&c, first, 3, second, -1, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_second", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
+    FAILS(trf_join(NULL, first, 3, second, 2, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "config", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, 0, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
     c.segments = 1;                                         /* RoBERTa */
-    OK(trf_join(&c, first, 3, second, 2, ids, 8, &n, &err));
+    OK(trf_join(&c, first, 3, second, 2, 0, ids, 8, &n, &err));
     assert_int_equal(n, 7);
     assert_memory_equal(ids, ((const int32_t[]){5, 6, 7, 2, 2, 8, 9}), 7 * sizeof *ids);
     OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
@@ -1548,16 +1548,29 @@ static void test_join(void **state)
     trf_vocab_destroy(vocab);
     /* BERT's rule, one token at a time */
     for (a = 0; a < 9; a++) for (b = 0; b < 9; b++) for (room = 0; room < 18; room++) {
-        int32_t x = a, y = b, p = a, q = b;
+        static const int32_t one[9] = {11, 12, 13, 14, 15, 16, 17, 18, 19},
+                             other[9] = {21, 22, 23, 24, 25, 26, 27, 28, 29};
+        int32_t x = a, y = b, p = a, q = b, pair[18];
         while (x + y > room) {
             if (x > y) x--;
             else y--;
         }
-        trf_shorten_pair(&p, &q, room);
+        trf__shorten_pair(&p, &q, room);
         assert_true(p == x && q == y);
+        pair[room + 1 < 18 ? room + 1 : 17] = -9;
+        if (room > 16) continue;
+        OK(trf_join(&c, one, a, other, b, 1, pair, room + 1, &n, &err));
+        assert_true(n == x + 1 + y && pair[x] == 2 && pair[room + 1] == -9);
+        assert_memory_equal(pair, one, (size_t)x * sizeof *pair);
+        assert_memory_equal(pair + x + 1, other, (size_t)y * sizeof *pair);
     }
-    a = 3; b = 2;
-    trf_shorten_pair(&a, &b, -5);
+    FAILS(trf_join(&c, first, 3, second, 2, 1, ids, 0, &n, &err), TRF_E_LIMIT, "capacity", -1);
+    assert_int_equal(n, 1);                                 /* the separator alone */
+    FAILS(trf_join(&c, first, 3, second, 2, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "shorten", -1);
+    a = b = INT32_MAX;
+    trf__shorten_pair(&a, &b, 7);
+    assert_true(a == 4 && b == 3);
+    trf__shorten_pair(&a, &b, -5);
     assert_true(a == 0 && b == 0);
 }
 

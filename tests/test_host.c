@@ -648,17 +648,19 @@ static void test_slow_kernels(void **state)
     if (real_parallel() == 1 && __builtin_cpu_supports("avx2")) {
         static char cores[][16] = {"Prescott", "SANDYBRIDGE", "generic", "Haswell", "Zen", "Zen9"};
         trf_device device = device_of(TRF_PRODUCTS_AUTO);
-        char text[300];
+        char text[500];
         int i;
         for (i = 0; i < 6; i++) {
             pretended_core = cores[i];
             assert_int_equal(calls_cblas(TRF_PRODUCTS_AUTO), i > 2);
             assert_true(calls_cblas(TRF_PRODUCTS_CBLAS));
-            assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL),
+            assert_string_equal(trf__product_kernel(&device, TRF_WEIGHTS_FULL),
                                 i > 2 ? "CBLAS" : "built-in");
             assert_ptr_equal(trf_device_text(&device, text, sizeof text), text);
             assert_non_null(strstr(text, i > 2 ? cores[i] : "OPENBLAS_CORETYPE"));
-            assert_null(strchr(text, '\n'));
+            assert_non_null(strchr(text, '\n'));
+            assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n'));         /* two lines */
+            assert_int_equal(strncmp(text, "transformer.h ", 14), 0);
             assert_true(strlen(text) < sizeof text - 1);
         }
         pretended_core = NULL;

@@ -62,7 +62,6 @@ static void null_without_an_error(void **state)
 {
     trf_search search = trf_search_defaults();
     trf_config config = small(TRF_ENCODER_DECODER);
-    int32_t n = 5;
     (void)state;
     trf_train_set_dropout(NULL, 0.1);
     trf_train_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
@@ -71,9 +70,6 @@ static void null_without_an_error(void **state)
     trf_search_limit(NULL, &config);
     trf_search_limit(&search, NULL);
     assert_int_equal(search.max_sentences, trf_search_defaults().max_sentences);
-    trf_shorten_pair(NULL, &n, 3);
-    trf_shorten_pair(&n, NULL, 3);
-    assert_int_equal(n, 5);
     assert_int_equal(trf_early_stopping_add(NULL, TRF_METRIC_LOSS, 1, 1, 1), 0);
     assert_int_equal(trf_early_stopping_left(NULL, TRF_METRIC_LOSS, 1), 0);
     assert_int_equal(trf_find_invalid_utf8(NULL, 5), 0);
@@ -160,27 +156,6 @@ static void outputs_of_failing_calls(void **state)
     trf_file_close(file);
     free(saved);
     trf_model_destroy(model);
-}
-
-/* As BERT's loop does it, one id at a time. */
-static void pairs_are_shortened(void **state)
-{
-    int32_t room, n, k;
-    (void)state;
-    for (room = 0; room < 13; room++)
-        for (n = 0; n < 12; n++)
-            for (k = 0; k < 12; k++) {
-                int32_t first = n, second = k, a = n, b = k;
-                while (a + b > room) { if (a > b) a--; else b--; }
-                trf_shorten_pair(&first, &second, room);
-                assert_true(first == a && second == b);
-            }
-    n = k = INT32_MAX;
-    trf_shorten_pair(&n, &k, 7);
-    assert_true(n == 4 && k == 3);
-    n = k = 5;
-    trf_shorten_pair(&n, &k, -1);
-    assert_true(n == 0 && k == 0);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -682,7 +657,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_without_an_error), cmocka_unit_test(nonsense_in_held_out_pairs),
-        cmocka_unit_test(outputs_of_failing_calls), cmocka_unit_test(pairs_are_shortened),
+        cmocka_unit_test(outputs_of_failing_calls),
         cmocka_unit_test(a_rejected_batch_counts_as_used),
         cmocka_unit_test(a_batch_without_targets_counts_as_used),
         cmocka_unit_test(learning_passes_a_bad_batch),

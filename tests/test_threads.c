@@ -589,7 +589,7 @@ static void test_processors(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(trf_device_default().threads, 1);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
-    assert_non_null(strstr(trf_build_info(), ", threads"));
+    assert_non_null(strstr(trf__build_info(), ", threads"));
 }
 
 int main(void)
@@ -632,7 +632,7 @@ static void test_one_thread(void **state)
     assert_int_equal(trf_context_create(&context, &device, NULL, &err), TRF_OK);
     assert_int_equal(trf__cpu_of(&context->run)->threads, 1);
     trf_context_destroy(context);
-    assert_non_null(strstr(trf_build_info(), ", one thread"));
+    assert_non_null(strstr(trf__build_info(), ", one thread"));
 }
 
 int main(void)

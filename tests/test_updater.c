@@ -332,7 +332,6 @@ static void updaters_refused(void **state)
     trf_step_report report;
     trf_device device = trf_device_default();
     trf_updater *u = NULL;
-    int64_t k, at;
     (void)state;
     two_of(w, weights); two_of(g, gradients);
     FAILS(trf_updater_create(NULL, weights, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "updater",

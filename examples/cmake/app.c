@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     trf_translator *translator = NULL;
     char answer[4096];
     int failed;
-    if (argc != 3) return puts(trf_build_info()) < 0;
+    if (argc != 3) return puts(trf_device_text(NULL, answer, sizeof answer)) < 0;
     failed = trf_model_load(&model, argv[1], NULL, &err) || trf_translator_create(&translator, model, NULL, &err) ||
              trf_translate_text(translator, argv[2], answer, sizeof answer, &err);
     if (failed) fprintf(stderr, "%s\n", err.message);

@@ -111,10 +111,12 @@ static void open_standard_streams(void)
 static void print_version(void)
 {
     trf_device device = trf_device_default();
-    char text[400];
+    char text[500], *kernels;
     device.products = TRF_PRODUCTS_BUILT_IN;    /* as settings.c */
-    printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
-    printf("kernels: %s\n", trf_device_text(&device, text, sizeof text));
+    trf_device_text(&device, text, sizeof text);
+    kernels = strchr(text, '\n');               /* the second line */
+    *kernels++ = 0;
+    printf("trf %s\n%s\nkernels: %s\n", TRF_VERSION, text, kernels);
 #ifdef TRF_WITH_SENTENCEPIECE
     puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");
 #else

@@ -127,12 +127,12 @@ typedef enum trf_device_kind {
              32 bits. Loss scaling is not needed.
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
-             attention do not. Where trf_product_kernel says "vectors", training is no faster than
-             with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
-             their options ask for INT8.
+             attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
+             faster than with FLOAT32. Translators and samplers keep weights as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
-   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
-             "AMX" if `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
              the same training gives other bits on another machine. trf_device_precision tells which
              it is */
 typedef enum trf_precision {
@@ -156,7 +156,7 @@ typedef enum trf_precision {
              the mean error is no larger than with BUILT_IN.
              Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
              matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_product_kernel does not say "AMX".
+             everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -211,10 +211,25 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* Writes one line about this device: the vectors of its kernels, what multiplies matrices in
-   training and why, and what multiplies weights of 16 and of 8 bits. The text is cut at `bytes`;
-   300 are enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A
-   device that this program lacks: the error's message. */
+/* Writes two lines, the second without a line break: what was built, and what computes on this
+   device.
+
+       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
+       AMX
+
+   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
+   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
+   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
+   of 8 bits (trf_weights):
+       training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
+       16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
+                  numbers are used, and large products are no faster than with FULL.
+                  TRF_PRECISION_BF16 computes with the same
+       8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
+   Of a GPU it has the number, and of a device that this program lacks the error's message. The text
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
+   default one. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -244,9 +259,5 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
                                     int64_t count, trf_error *err);
 
-/* Describes this build: version, type of numbers, vector width, CBLAS, threads, columns. It adds
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. */
-TRF_API const char *trf_build_info(void);
 /* TRF_VERSION_NUMBER of the implementation that is linked. */
 TRF_API int32_t trf_version(void);

@@ -83,15 +83,14 @@ TRF_API float trf_label_number(int32_t label);
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two
-   texts themselves. */
+   with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
+   sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
+   truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
+   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two texts
+   themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err);
-/* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
-   fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
-   what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room);
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the

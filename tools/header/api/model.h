@@ -172,14 +172,6 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    parameters. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
-/* The name of what multiplies matrices on a device with these weights:
-   FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
-   BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are
-         used, and large products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16
-         computes with the same
-   INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
-   NULL: the device or the build does not have these weights, or device is NULL or not valid. */
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the

@@ -418,7 +418,7 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 /* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
 TRF_API int32_t trf_version(void) { return TRF_VERSION_NUMBER; }
 
-TRF_API const char *trf_build_info(void)
+TRF__FN const char *trf__build_info(void)
 {
     return "transformer.h " TRF_VERSION
 #if defined(TRF_DOUBLE)
@@ -486,7 +486,9 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
                      (int)device->kind);
 }
 
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+/* The name of what multiplies matrices on a device with these weights. NULL: the device or the
+   build does not have them, or the device is not valid. */
+TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
     const char *kernel;
     int format;
@@ -508,32 +510,38 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *why = NULL;
+    const char *full, *bf16, *int8, *why = NULL;
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
-    if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
-    if (on.kind != TRF_DEVICE_CPU) {
-        snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
+    snprintf(text, bytes, "%s\n", trf__build_info());
+    used = strlen(text);
+    if (trf__device_check(&on, &err)) {
+        snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
+    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
     if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
-    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
-             trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
-             trf__plural(TRF__THREADS ? on.threads : 1),
-             TRF__SLOW ? ", not optimised" : "", full, why ? " (" : "", why ? why : "",
-             why ? ")" : "");
+    if (on.kind != TRF_DEVICE_CPU)
+        snprintf(text + used, bytes - used, "GPU %d by CUDA; products when training: %s",
+                 (int)on.index, full);
+    else
+        snprintf(text + used, bytes - used,
+                 "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
+                 trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
+                 trf__plural(TRF__THREADS ? on.threads : 1), TRF__SLOW ? ", not optimised" : "",
+                 full, why ? " (" : "", why ? why : "", why ? ")" : "");
     used = strlen(text);
-    if (bf16)
-        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,
-                 trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    if (bf16) snprintf(text + used, bytes - used, "; in 16 bits: %s", bf16);
+    used = strlen(text);
+    if (int8) snprintf(text + used, bytes - used, "; in 8 bits: %s", int8);
     return text;
 }
 

@@ -116,7 +116,7 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
-    (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
+    (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
     status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
                             (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);

@@ -20,10 +20,9 @@ TRF__FOR_SIZE
 // notice.
 // -----------------------------------------------------------------------------------------------
 
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+TRF__FN void trf__shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 {
     const int64_t most = room > 0 ? room : 0;
-    if (!n_first || !n_second) return;
     /* the first one keeps what the second one leaves of its half, and the other way round */
     *n_first = (int32_t)trf__min64(*n_first, most - trf__min64(*n_second, most / 2));
     *n_second = (int32_t)trf__min64(*n_second, most - *n_first);
@@ -136,8 +135,8 @@ TRF_API float trf_label_number(int32_t label)
 
 /* The second sequence moves first: `ids` may be `first`. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err)
+                            const int32_t *second, int32_t n_second, int32_t shorten,
+                            int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t between, i;
     TRF__TRY(trf__begin(n, "n", err));
@@ -148,6 +147,8 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     if (!first && n_first) return trf__fail_null(err, "first");
     if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
+    if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);

@@ -723,7 +723,7 @@ typedef struct trf__drawing {
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
    converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
-   kernel       the name of what multiplies in a format, or NULL: trf_product_kernel */
+   kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \

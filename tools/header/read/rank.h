@@ -37,7 +37,7 @@ TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether the model scores pairs. *room: for the ids of both texts. */
+/* Whether the model scores pairs. *room: for a joined pair. */
 TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
 {
     const trf_config *c = &model->config;
@@ -47,8 +47,8 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
                          "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
                          " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
     TRF__TRY(trf__separators(c, &between, err));
-    *room = c->max_length - between - trf__source_added(c);
-    if (*room < 0)
+    *room = c->max_length - trf__source_added(c);
+    if (*room < between)
         return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
                          c->max_length);
     if (model->source) return TRF_OK;
@@ -61,14 +61,12 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 {
     const trf_config *c = &t->model->config;
     const trf_hooks *hooks = &t->pass.run.hooks;
-    int32_t first = r->query.n, second;
+    int64_t most;
     TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    second = r->text.n;
-    trf_shorten_pair(&first, &second, room);
-    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
-              hooks);
-    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
-                      first + second + 2, &r->lengths[i], err));
+    most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, r->pairs.n + most, hooks);
+    TRF__TRY(trf_join(c, r->query.ids, r->query.n, r->text.ids, r->text.n, 1,
+                      r->pairs.ids + r->pairs.n, (int32_t)most, &r->lengths[i], err));
     r->pairs.n += r->lengths[i];
     return TRF_OK;
 }

@@ -651,6 +651,8 @@ int check_output(FILE *file, const char *path);     /* fails for a full disk or 
 /* The message of a failed library call, in terms of options, and the exit status: USAGE if the
    library refuses a value. */
 int refused(const char *doing, const trf_error *err);
+/* The name that trf_device_text has behind `what`: "in 16 bits: ". 0: it has none. */
+int kernel_of(const trf_device *device, const char *what, char *name, size_t size);
 int check_device(const struct settings *s);     /* that --device and related options work here */
 trf_load_options load_options(const struct settings *s);
 /* Whether products can read packed weights; those of CBLAS need floats. */

@@ -64,6 +64,17 @@ int refused(const char *doing, const trf_error *err)
     return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
 }
 
+int kernel_of(const trf_device *device, const char *what, char *name, size_t size)
+{
+    char text[500];
+    const char *at = trf_device_text(device, text, sizeof text) ? strstr(text, what) : NULL;
+    if (!at) return 0;
+    at += strlen(what);
+    snprintf(name, size, "%.*s", (int)strcspn(at, ";("), at);
+    if (*name && name[strlen(name) - 1] == ' ') name[strlen(name) - 1] = 0;
+    return 1;
+}
+
 /* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for
    --products cblas. If AMX is missing, the library does not warn, so trf does. */
 static int check_products(const struct settings *s)
@@ -78,8 +89,9 @@ static int check_products(const struct settings *s)
     }
 #endif
     if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_BF16X3) {
-        const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_FULL);
-        if (kernel && strcmp(kernel, "AMX"))
+        char kernel[32];
+        if (kernel_of(&s->device, "products when training: ", kernel, sizeof kernel) &&
+            strcmp(kernel, "AMX"))
             inform("--products bf16x3: AMX is not available, so products are built-in\n");
     }
     return DONE;

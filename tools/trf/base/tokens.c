@@ -200,7 +200,7 @@ static const char *add_joined(struct side *side, const trf_vocab *vocab, const t
     int i, status = DONE;
     for (i = 0; i < 2 && !status; i++)
         status = encode_after(vocab, text[i], &ids, (size_t)of[0], &capacity, &of[i], &err);
-    if (!status) (void)trf_join(config, NULL, 0, NULL, 0, NULL, 0, &between, &err);
+    if (!status) (void)trf_join(config, NULL, 0, NULL, 0, 0, NULL, 0, &between, &err);
     *n = status ? 0 : of[0] + between + of[1];
     first = of[0];
     if (status) snprintf(why, 300, "%s", err.message);
@@ -210,12 +210,12 @@ static const char *add_joined(struct side *side, const trf_vocab *vocab, const t
         status = FAILED;
     } else {
         if (*n > limit) {
-            trf_shorten_pair(&of[0], &of[1], limit - between);
+            *n = limit > between ? limit : between;
             ++*cut;
         }
-        *n = of[0] + between + of[1];
         make_room(side, (size_t)*n);
-        (void)trf_join(config, ids, of[0], ids + first, of[1], side->ids + side->used, *n, n, &err);
+        (void)trf_join(config, ids, of[0], ids + first, of[1], 1, side->ids + side->used, *n, n,
+                       &err);
         take_ids(side, *n);
     }
     free(ids);

@@ -93,8 +93,9 @@ static void settle_precision(struct settings *s)
 /* What computes in 16 bits, why, and whether that is a gain. */
 static void tell_precision(const struct settings *s)
 {
-    const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
-    if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
+    char kernel[32];
+    if (s->device.precision != TRF_PRECISION_BF16 ||
+        !kernel_of(&s->device, "in 16 bits: ", kernel, sizeof kernel)) return;
     inform("precision: bf16, by %s%s%s\n", kernel,
            !strcmp(kernel, "AMX") || s->device.kind != TRF_DEVICE_CPU ? ""
            : !strcmp(kernel, "vectors") ? ", no faster than float32"
