@@ -246,7 +246,7 @@
 //                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
-//   >>by-itself        trf_learn: updates until one of the ends
+//   >>by-itself        trf_trainer_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
@@ -2921,9 +2921,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
                                          been cut after a whole token.
-                                         trf_hypothesis_text(translator, 0, 0, ...) returns the
-                                         whole answer and its length, NULs inside it included,
-                                         without another search
+                                         trf_translator_answer_text(translator, 0, 0, ...)
+                                         returns the whole answer and its length, NULs inside it
+                                         included, without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies
    Each model of an ensemble reads the text in its own tokens. */
@@ -2973,14 +2973,14 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
    such sentence or rank. */
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
-                                                int32_t rank);
+TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
+                                                    int32_t sentence, int32_t rank);
 /* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
    it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
    such result. TRF_E_STATE: the model has no target vocabulary. */
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
-                                       int32_t rank, char *text, size_t size, size_t *bytes,
-                                       trf_error *err);
+TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
+                                              int32_t rank, char *text, size_t size, size_t *bytes,
+                                              trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-sampling   sampling, token by token
@@ -3086,7 +3086,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
-TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
+TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence);
 /* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned` and
    `ends`. The path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has
    begun. */
@@ -3116,13 +3116,13 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
-//               &report, &err);
+//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_learn            training with any trainer and corpus
+//     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
@@ -3132,8 +3132,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 /* How a model is scored on pairs that it does not learn from. */
 typedef enum trf_metric {
     TRF_METRIC_LOSS       = 0,  /* trf_step_report.loss; smaller is better */
-    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
-                                   no better than empty answers */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_translator_error_rate; smaller is better. 0 is
+                                   perfect; 100 or more is no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
                                    trf_step_report.accuracy. Larger is better. 100 is perfect; 0
                                    counts as no better than empty answers */
@@ -3166,7 +3166,7 @@ typedef struct trf_learn_progress {
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
-/* How far trf_learn has come with a trainer. Checkpoints of the trainer have it. */
+/* How far trf_trainer_learn has come with a trainer. Checkpoints of the trainer have it. */
 typedef struct trf_learn_state {
     trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
                                            first */
@@ -3182,12 +3182,12 @@ typedef struct trf_learn_state {
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
-TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
+TRF_API trf_learn_state *trf_trainer_learn_state(trf_trainer *trainer);
 
-/* What trf_learn adapts to the length of a run. `updates` or the corpus's epochs give the length.
-   With `seconds` trf_learn times the first updates and the first validation. It changes the
-   trainer's options. It never makes the warm-up or the time between validations longer. TRF_NOAM
-   keeps its warm-up, because its peak depends on it. */
+/* What trf_trainer_learn adapts to the length of a run. `updates` or the corpus's epochs give
+   the length. With `seconds` trf_trainer_learn times the first updates and the first validation. It
+   changes the trainer's options. It never makes the warm-up or the time between validations longer.
+   TRF_NOAM keeps its warm-up, because its peak depends on it. */
 enum {
     TRF_FIT_WARMUP = 1,         /* at most an eighth of the updates */
     TRF_FIT_COSINE = 2,         /* total_steps is the number of updates */
@@ -3250,7 +3250,7 @@ typedef struct trf_learn_options {
     void *user;                 /* first argument of these functions */
 } trf_learn_options;
 
-/* Why trf_learn ended. */
+/* Why trf_trainer_learn ended. */
 typedef enum trf_learn_end {
     TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
     TRF_END_PROGRESS = 4, TRF_LEARN_END_COUNT
@@ -3276,7 +3276,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    best ones.
 
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
-   trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
+   trf_checkpoint_load, and call trf_trainer_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus; or ranks have `seconds`, but no `agree`
      TRF_E_STATE         the corpus has no pairs
@@ -3286,9 +3286,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    that is saved now, and another call with `resume`, go on from the weights of the last update.
    They repeat the update that was cancelled, for which a batch could not be read, or whose device
    or all_reduce failed (TRF_E_BACKEND). After other errors its batches count as used. */
-TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report,
-                             trf_error *err);
+TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
+                                     const trf_batch *held_out, const trf_learn_options *options,
+                                     trf_learn_report *report, trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
    else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
@@ -3334,8 +3334,8 @@ TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
      - unk never matches.
      - A repeated source is translated once, and compared with its nearest target.
      - An empty source has an empty answer. */
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err);
+TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                             double *percent, trf_error *err);
 
 /* How much time a good model may cost. */
 typedef enum trf_effort {
@@ -3589,7 +3589,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
    recipe before the call that reads it:
        config      trf_dataset_create_model
        training    trf_trainer_create
-       learning    trf_learn
+       learning    trf_trainer_learn
        corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
@@ -4548,7 +4548,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__sqrt TRF__NAMED(trf__sqrt)
 #define trf__ln TRF__NAMED(trf__ln)
 #define trf__philox16 TRF__NAMED(trf__philox16)
-#define trf__held TRF__NAMED(trf__held)
+#define trf__opaque TRF__NAMED(trf__opaque)
 #define TRF__MM_ROWS TRF__NAMED(TRF__MM_ROWS)
 #define TRF__MM_PAIRED TRF__NAMED(TRF__MM_PAIRED)
 #define TRF__DEEP TRF__NAMED(TRF__DEEP)
@@ -4583,11 +4583,11 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__panels_across TRF__NAMED(trf__panels_across)
 #define trf__panels_product TRF__NAMED(trf__panels_product)
 #define trf__tile_call TRF__NAMED(trf__tile_call)
-#define trf__lends_tiles TRF__NAMED(trf__lends_tiles)
-#define trf__tiles_begin TRF__NAMED(trf__tiles_begin)
-#define trf__tiles_end TRF__NAMED(trf__tiles_end)
-#define trf__has_tiles TRF__NAMED(trf__has_tiles)
-#define trf__may_have_tiles TRF__NAMED(trf__may_have_tiles)
+#define trf__lends_amx TRF__NAMED(trf__lends_amx)
+#define trf__amx_begin TRF__NAMED(trf__amx_begin)
+#define trf__amx_end TRF__NAMED(trf__amx_end)
+#define trf__has_amx TRF__NAMED(trf__has_amx)
+#define trf__may_have_amx TRF__NAMED(trf__may_have_amx)
 #define trf__has_sdot TRF__NAMED(trf__has_sdot)
 #define trf__has_mmla TRF__NAMED(trf__has_mmla)
 #define trf__ TRF__NAMED(trf__)
@@ -4616,7 +4616,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__has_avx2 TRF__NAMED(trf__has_avx2)
 #define trf__int8_tile_product TRF__NAMED(trf__int8_tile_product)
 #define trf__int8_tiles TRF__NAMED(trf__int8_tiles)
-#define trf__int8_has_tiles TRF__NAMED(trf__int8_has_tiles)
+#define trf__int8_has_amx TRF__NAMED(trf__int8_has_amx)
 #define trf__int8_sdot TRF__NAMED(trf__int8_sdot)
 #define trf__sdot TRF__NAMED(trf__sdot)
 #define trf__int8_sdot_ TRF__NAMED(trf__int8_sdot_)
@@ -4712,9 +4712,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__use_blas TRF__NAMED(trf__use_blas)
 #define trf__product_job TRF__NAMED(trf__product_job)
 #define trf__columns_each TRF__NAMED(trf__columns_each)
-#define trf__bf16x3_cut TRF__NAMED(trf__bf16x3_cut)
-#define trf__blas_cut TRF__NAMED(trf__blas_cut)
-#define trf__product_cut TRF__NAMED(trf__product_cut)
+#define trf__bf16x3_divide TRF__NAMED(trf__bf16x3_divide)
+#define trf__blas_divide TRF__NAMED(trf__blas_divide)
+#define trf__product_divide TRF__NAMED(trf__product_divide)
 #define trf__product_tile TRF__NAMED(trf__product_tile)
 #define trf__pack_each TRF__NAMED(trf__pack_each)
 #define trf__work_tile TRF__NAMED(trf__work_tile)
@@ -4787,7 +4787,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
 #define TRF__QUERIES TRF__NAMED(TRF__QUERIES)
 #define trf__attention_scratch TRF__NAMED(trf__attention_scratch)
-#define trf__attention_cut TRF__NAMED(trf__attention_cut)
+#define trf__attention_layout TRF__NAMED(trf__attention_layout)
 #define trf__scratch_bytes TRF__NAMED(trf__scratch_bytes)
 #define trf__keys_transposed TRF__NAMED(trf__keys_transposed)
 #define trf__rows_padded TRF__NAMED(trf__rows_padded)
@@ -4832,7 +4832,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_pool_gradient TRF__NAMED(trf__cpu_pool_gradient)
 #define TRF__LOSS_GROUP TRF__NAMED(TRF__LOSS_GROUP)
 #define trf__loss_job TRF__NAMED(trf__loss_job)
-#define trf__loss_cut TRF__NAMED(trf__loss_cut)
+#define trf__loss_scratch_layout TRF__NAMED(trf__loss_scratch_layout)
 #define trf__cpu_loss_scratch TRF__NAMED(trf__cpu_loss_scratch)
 #define trf__below TRF__NAMED(trf__below)
 #define trf__taught TRF__NAMED(trf__taught)
@@ -4865,7 +4865,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__TOP_GROUP TRF__NAMED(TRF__TOP_GROUP)
 #define TRF__TOP_BLOCK TRF__NAMED(TRF__TOP_BLOCK)
 #define trf__top_job TRF__NAMED(trf__top_job)
-#define trf__top_cut TRF__NAMED(trf__top_cut)
+#define trf__top_scratch_layout TRF__NAMED(trf__top_scratch_layout)
 #define trf__cpu_top_scratch TRF__NAMED(trf__cpu_top_scratch)
 #define trf__top_insert TRF__NAMED(trf__top_insert)
 #define trf__exp_sum TRF__NAMED(trf__exp_sum)
@@ -5520,7 +5520,7 @@ typedef struct trf__shape {
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
     int64_t wanted;                     /* the number of best tokens of a row */
-    int64_t wishes, beam_bytes;         /* what phrases add to the search's memory */
+    int64_t phrase_next, beam_bytes;         /* what phrases add to the search's memory */
 } trf__shape;
 
 /* An object's connection to its device. Objects that compute have one with a state; a model, which
@@ -5849,17 +5849,17 @@ typedef struct trf__clip_result {
 } trf__clip_result;
 
 /* A piece of one parameter: the unit of work of clip and adam. */
-typedef struct trf__tile {
+typedef struct trf__param_tile {
     int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
                                            have not seen */
     int32_t decay;
-} trf__tile;
+} trf__param_tile;
 
 typedef struct trf__clip {
     trf__clip_result *clip_result;
     double *partial;                    /* (n_tiles) scratch: sums of squares */
     const trf_real *gradients, *slots;
-    const trf__tile *tiles;
+    const trf__param_tile *tiles;
     int64_t n_tiles;
     double clip_norm;
 } trf__clip;
@@ -5868,7 +5868,7 @@ typedef struct trf__adam {
     trf_real *p, *m, *v;
     void *packed;                       /* also writes the weights in 16 bits; or NULL */
     const trf_real *g;
-    const trf__tile *tiles;
+    const trf__param_tile *tiles;
     int64_t n_tiles;
     const trf__clip_result *clip_result;
     double beta1, beta2, epsilon, weight_decay;
@@ -5933,14 +5933,14 @@ typedef struct trf__rules {
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
     trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
                                            the phrases */
-    int32_t n_wishes;
-    int32_t *wishes;                    /* (rows, n_wishes) ids that go on with a phrase, or -1; */
-    trf_real *wished;                   /* and their logits */
+    int32_t n_phrase_next;
+    int32_t *phrase_next;           /* (rows, n_phrase_next) ids that continue a phrase, or -1; */
+    trf_real *phrase_next_scores;                   /* and their logits */
 } trf__rules;
 
-/* The n best tokens of each row, then its wishes. */
+/* The n best tokens of each row, then its phrase_next. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n + rules.n_wishes) best first, twice */
+    double *log_probabilities;          /* (rows, n + rules.n_phrase_next) best first, twice */
     double *ruled;                      /* the same after the penalty, whose order counts then;
                                            greedy: logits. NULL: there is no penalty */
     int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
@@ -6067,7 +6067,7 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, wishes included, and its ids; rest: (rows) */
+    /* (rows, wanted) the result of `top`, phrase_next included, and its ids; rest: (rows) */
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
@@ -6585,7 +6585,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 // may need before them.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_WISHES = 64 };
+enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_PHRASE_NEXT = 64 };
 
 TRF__BOTH int trf__has_phrases(const trf__phrases *p) { return p->n > 0 || p->n_symbols > 0; }
 
@@ -7160,10 +7160,10 @@ TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const double *rest, const int32_t *ids,
-                                int64_t stride, int32_t count, int32_t wishes)
+                                int64_t stride, int32_t count, int32_t phrase_next)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        more = forced < 0 ? wishes : 0, any = 0, row, j;
+        more = forced < 0 ? phrase_next : 0, any = 0, row, j;
     int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
@@ -7178,7 +7178,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
         double least = 0, hidden;
         most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
-        for (j = 0; j < count + more; j++) {    /* the wishes come last */
+        for (j = 0; j < count + more; j++) {    /* the phrase_next come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
             double p = log_probabilities[at], own;
@@ -7256,15 +7256,15 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its `wishes` end there with the row; none of either occurs twice. ruled: their
+   them, and its `phrase_next` end there with the row; none of either occurs twice. ruled: their
    log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
    own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const double *rest, const int32_t *ids,
-                                    int64_t stride, int32_t count, int32_t wishes)
+                                    int64_t stride, int32_t count, int32_t phrase_next)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, wishes);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, phrase_next);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
@@ -7402,23 +7402,23 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     rules->counts[2 * to + 1] = n_banned;
 }
 
-/* Lists the ids that would go on with a phrase in row `row` of a beam; they are the wishes of row
-   `to`. A row with a forced token has none. */
-TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
+/* Lists the ids that would go on with a phrase in row `row` of a beam, for row `to` of phrase_next.
+   A row with a forced token has none. */
+TRF__BOTH void trf__phrase_next_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                                int64_t to)
 {
     const trf__phrases *p = &beam->phrases;
     const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
-    int32_t *wishes = rules->wishes + to * rules->n_wishes, n = 0, k, i;
-    for (k = 0; k < rules->n_wishes; k++) wishes[k] = -1;
+    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0, k, i;
+    for (k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
     for (k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
             int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
-            if (id >= 0) n = trf__add_once(wishes, n, id);
+            if (id >= 0) n = trf__add_once(phrase_next, n, id);
         }
     }
 }
@@ -7435,7 +7435,7 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    int64_t at = row * (t->n + r->n_wishes);
+    int64_t at = row * (t->n + r->n_phrase_next);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
     int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
@@ -7454,18 +7454,18 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends the wishes of a row to its best tokens, sorted likewise. A wish may be among these too: a
-   sentence may look at fewer of them than others do. */
-TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
+/* Appends the phrase_next of a row to its best tokens, sorted likewise. One may be among these too:
+   a sentence may look at fewer of them than others do. */
+TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
-    int64_t at = row * (t->n + r->n_wishes), end = t->n, last = t->n + r->n_wishes, i;
+    int64_t at = row * (t->n + r->n_phrase_next), end = t->n, last = t->n + r->n_phrase_next, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
     int32_t *ids = t->ids + at, k, j;
-    for (k = 0, key = ruled ? ruled : own; k < r->n_wishes; k++) {
-        int32_t id = r->wishes[row * r->n_wishes + k];
+    for (k = 0, key = ruled ? ruled : own; k < r->n_phrase_next; k++) {
+        int32_t id = r->phrase_next[row * r->n_phrase_next + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
-            : (double)r->wished[row * r->n_wishes + k];
+            : (double)r->phrase_next_scores[row * r->n_phrase_next + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
         for (j = 0; ruled && j < r->counts[2 * row]; j++)
@@ -7510,7 +7510,7 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
                           a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
-                          trf__beam_wanted(beam).count, a->rules.n_wishes);
+                          trf__beam_wanted(beam).count, a->rules.n_phrase_next);
     }
     return place;
 }
@@ -7540,7 +7540,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
         if (a->rules.ids) trf__rules_row(&a->rules, beam, j, row + j);
-        if (a->rules.wishes) trf__wishes_row(&a->rules, beam, j, row + j);
+        if (a->rules.phrase_next) trf__phrase_next_row(&a->rules, beam, j, row + j);
     }
 }
 
@@ -7564,7 +7564,7 @@ TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */
-TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
+TRF__BOTH void trf__reorder_padding(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
     int32_t k;
@@ -7573,7 +7573,8 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.n_wishes; k++) a->rules.wishes[r * a->rules.n_wishes + k] = -1;
+    for (k = 0; k < a->rules.n_phrase_next; k++)
+        a->rules.phrase_next[r * a->rules.n_phrase_next + k] = -1;
 }
 
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
@@ -7709,7 +7710,7 @@ TRF__INLINE const trf__process *trf__process_of(const trf__run *run)
 
 /* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
    thread runs them. */
-TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
+TRF__FN void trf__amx_on(const trf__run *run, int workers, int64_t n_tiles,
                            trf__tile_function *function, const void *job)
 {
     trf__team *team = trf__cpu_of(run)->team;
@@ -7727,7 +7728,7 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
 TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function,
                         const void *job)
 {
-    trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
+    trf__amx_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
@@ -7738,7 +7739,7 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
     const trf__cpu *cpu = trf__cpu_of(run);
     int workers = cpu->threads, team = 0, gated = blas && cpu->gate && n_tiles > 0;
     if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles), &team);
-    trf__tiles_on(run, workers, n_tiles, function, job);
+    trf__amx_on(run, workers, n_tiles, function, job);
     if (gated) cpu->gate->leave(workers, team);
 }
 
@@ -7794,7 +7795,7 @@ TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
 
 #if !TRF__THREADS
 
-/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
+/* Without threads there is no team, and trf__amx_on runs all tiles itself. */
 TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
@@ -8323,7 +8324,7 @@ TRF_API trf_device trf_device_default(void)
 
 /* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
    has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
-TRF__INLINE trf__v16 trf__held(trf__v16 a)
+TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
     int i;
     TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
@@ -8748,20 +8749,20 @@ typedef struct trf__tile_call {
 #define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")
 
 /* A test emulates the instructions. */
-#if !defined(TRF__TILE_LOAD)
-#define TRF__TILE_SHAPE(shape) _tile_loadconfig(shape)
-#define TRF__TILE_RELEASE() _tile_release()
-#define TRF__TILE_LOAD(tile, from, step) _tile_loadd(tile, from, step)
-#define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
-#define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
-#define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_TILES(ask) trf__lends_tiles(ask)
+#if !defined(TRF__AMX_LOAD)
+#define TRF__AMX_SHAPE(shape) _tile_loadconfig(shape)
+#define TRF__AMX_RELEASE() _tile_release()
+#define TRF__AMX_LOAD(tile, from, step) _tile_loadd(tile, from, step)
+#define TRF__AMX_STORE(tile, to, step) _tile_stored(tile, to, step)
+#define TRF__AMX_INT8(c, a, b) _tile_dpbusd(c, a, b)
+#define TRF__AMX_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
+#define TRF__HAS_AMX(ask) trf__lends_amx(ask)
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
    them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
    this process, if it asks (ARCH_REQ_XCOMP_PERM). */
-TRF__FN int trf__lends_tiles(int ask)
+TRF__FN int trf__lends_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low;
@@ -8777,7 +8778,7 @@ TRF__FN int trf__lends_tiles(int ask)
 }
 
 /* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
-TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
+TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
 {
     struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
     int i;
@@ -8786,71 +8787,71 @@ TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
     for (i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
     /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
     __asm__ volatile("" : : "r"(&shape) : "memory");
-    TRF__TILE_SHAPE(&shape);
+    TRF__AMX_SHAPE(&shape);
 }
 
 /* Until then, every switch of threads saves 8 KB. */
-TRF__AMX static TRF__UNUSED void trf__tiles_end(void) { TRF__TILE_RELEASE(); }
+TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
    up to 32 rows. Whole tiles are read and written: a multiple of sixteen rows. Four sums at a time
    hide how long an instruction takes. */
-#define TRF__TILE_PRODUCT(NAME, DOT) \
+#define TRF__AMX_PRODUCT(NAME, DOT) \
 TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_32)(const trf__tile_call *x, int two) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     const size_t below = 16 * x->first_row, c_below = 16 * x->c_row; \
     int64_t t; \
-    TRF__TILE_LOAD(0, first, x->first_row); \
-    TRF__TILE_LOAD(2, first + below, x->first_row); \
+    TRF__AMX_LOAD(0, first, x->first_row); \
+    TRF__AMX_LOAD(2, first + below, x->first_row); \
     if (two) { \
-        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(3, first + x->first_panel + below, x->first_row); \
+        TRF__AMX_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(3, first + x->first_panel + below, x->first_row); \
     } \
     for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
-        TRF__TILE_LOAD(4, a, x->a_row); \
-        TRF__TILE_LOAD(5, a + 16 * x->a_row, x->a_row); \
-        TRF__TILE_LOAD(6, b, 64); \
+        TRF__AMX_LOAD(4, a, x->a_row); \
+        TRF__AMX_LOAD(5, a + 16 * x->a_row, x->a_row); \
+        TRF__AMX_LOAD(6, b, 64); \
         DOT(0, 4, 6); \
         DOT(2, 5, 6); \
         if (!two) continue; \
-        TRF__TILE_LOAD(7, b + x->b_panel, 64); \
+        TRF__AMX_LOAD(7, b + x->b_panel, 64); \
         DOT(1, 4, 7); \
         DOT(3, 5, 7); \
     } \
-    TRF__TILE_STORE(0, x->c, x->c_row); \
-    TRF__TILE_STORE(2, x->c + c_below, x->c_row); \
+    TRF__AMX_STORE(0, x->c, x->c_row); \
+    TRF__AMX_STORE(2, x->c + c_below, x->c_row); \
     if (!two) return; \
-    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
-    TRF__TILE_STORE(3, x->c + c_below + 64, x->c_row); \
+    TRF__AMX_STORE(1, x->c + 64, x->c_row); \
+    TRF__AMX_STORE(3, x->c + c_below + 64, x->c_row); \
 } \
 TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_16)(const trf__tile_call *x, int four) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     int64_t t; \
-    TRF__TILE_LOAD(0, first, x->first_row); \
+    TRF__AMX_LOAD(0, first, x->first_row); \
     if (four) { \
-        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(2, first + 2 * x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(3, first + 3 * x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(2, first + 2 * x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(3, first + 3 * x->first_panel, x->first_row); \
     } \
     for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
-        TRF__TILE_LOAD(4, a, x->a_row); \
-        TRF__TILE_LOAD(5, b, 64); \
+        TRF__AMX_LOAD(4, a, x->a_row); \
+        TRF__AMX_LOAD(5, b, 64); \
         DOT(0, 4, 5); \
         if (!four) continue; \
-        TRF__TILE_LOAD(6, b + x->b_panel, 64); \
+        TRF__AMX_LOAD(6, b + x->b_panel, 64); \
         DOT(1, 4, 6); \
-        TRF__TILE_LOAD(7, b + 2 * x->b_panel, 64); \
+        TRF__AMX_LOAD(7, b + 2 * x->b_panel, 64); \
         DOT(2, 4, 7); \
-        TRF__TILE_LOAD(5, b + 3 * x->b_panel, 64); \
+        TRF__AMX_LOAD(5, b + 3 * x->b_panel, 64); \
         DOT(3, 4, 5); \
     } \
-    TRF__TILE_STORE(0, x->c, x->c_row); \
+    TRF__AMX_STORE(0, x->c, x->c_row); \
     if (!four) return; \
-    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
-    TRF__TILE_STORE(2, x->c + 128, x->c_row); \
-    TRF__TILE_STORE(3, x->c + 192, x->c_row); \
+    TRF__AMX_STORE(1, x->c + 64, x->c_row); \
+    TRF__AMX_STORE(2, x->c + 128, x->c_row); \
+    TRF__AMX_STORE(3, x->c + 192, x->c_row); \
 } \
 TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 { \
@@ -8865,14 +8866,14 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
     } \
 }
 /* An object that will use tiles asks for them. A query must not change the process. */
-TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(1); }
-TRF__FN int trf__may_have_tiles(void) { return TRF__HAS_TILES(0); }
+TRF__FN int trf__has_amx(void) { return TRF__HAS_AMX(1); }
+TRF__FN int trf__may_have_amx(void) { return TRF__HAS_AMX(0); }
 #else
 #define TRF__TILES 0
-TRF__FN void trf__tiles_begin(void) {}
-TRF__FN void trf__tiles_end(void) {}
-TRF__FN int trf__has_tiles(void) { return 0; }
-TRF__FN int trf__may_have_tiles(void) { return 0; }
+TRF__FN void trf__amx_begin(void) {}
+TRF__FN void trf__amx_end(void) {}
+TRF__FN int trf__has_amx(void) { return 0; }
+TRF__FN int trf__may_have_amx(void) { return 0; }
 #endif
 
 // >>arm            products of 8 and of 16 bits on ARM64
@@ -9292,7 +9293,7 @@ TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 
 #if TRF__TILES
 /* tdpbusd multiplies as vpdpbusd does. */
-TRF__TILE_PRODUCT(trf__int8_tile_product, TRF__TILE_INT8)
+TRF__AMX_PRODUCT(trf__int8_tile_product, TRF__AMX_INT8)
 TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
@@ -9301,7 +9302,7 @@ TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_
                             trf__ceil_div(k, TRF__INT8_DEEP) };
     trf__int8_tile_product(call, rows, n_panels);
 }
-TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && trf__has_tiles(); }
+TRF__FN int trf__int8_has_amx(void) { return trf__has_vnni() && trf__has_amx(); }
 #endif
 
 #if TRF__ARM
@@ -9352,7 +9353,7 @@ typedef struct trf__int8_kernel {
 
 static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__TILES
-    { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
+    { "AMX", trf__int8_has_amx, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
 #endif
 #if TRF__X86 && TRF__WIDEST == 64
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
@@ -9561,7 +9562,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     }
     x = trf__of_ints(sums);
     y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
-    trf__store_n(c, trf__fma(trf__held(x), trf__held(y), trf__held(first)), n);
+    trf__store_n(c, trf__fma(trf__opaque(x), trf__opaque(y), trf__opaque(first)), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -9577,7 +9578,7 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     int64_t i, j, r, q;
     (void)scratch;
     if (p.m < kernel->least) kernel++;
-    if (kernel->tiles) trf__tiles_begin();
+    if (kernel->tiles) trf__amx_begin();
     for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
         for (i = 0; i < p.m; i += kernel->rows) {
             int64_t rows = trf__min64(kernel->rows, p.m - i);
@@ -9593,7 +9594,7 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
                                                                   trf__int8_scales_at(p.k)));
             }
         }
-    if (kernel->tiles) trf__tiles_end();
+    if (kernel->tiles) trf__amx_end();
 }
 
 // >>bf16           products of numbers of 16 bits
@@ -9744,8 +9745,8 @@ TRF__FN void TRF__NAMED(trf__bf16_vectors_##R##_##P)(const trf__bf16_call *x) \
             trf__v16 even[P], odd[P]; \
             TRF__UNROLL for (p = 0; p < P; p++) { \
                 trf__bf16_split(w + p * x->w_step, &even[p], &odd[p]); \
-                even[p] = trf__held(even[p]); \
-                odd[p] = trf__held(odd[p]); \
+                even[p] = trf__opaque(even[p]); \
+                odd[p] = trf__opaque(odd[p]); \
             } \
             TRF__UNROLL for (r = 0; r < R; r++) { \
                 trf__v16 value = trf__set(a[16 * r + i]); \
@@ -9995,7 +9996,7 @@ TRF__FN trf__tile_call trf__bf16_call_bytes(const trf__bf16_call *x)
 
 #if TRF__TILES && TRF__BF16_PAIRS
 #define TRF__BF16_TILES 1
-TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
+TRF__AMX_PRODUCT(trf__bf16_tile_product, TRF__AMX_BF16)
 TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     trf__bf16_tile_product(trf__bf16_call_bytes(x), rows, panels);
@@ -10035,7 +10036,7 @@ typedef struct trf__bf16_kernel {
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if TRF__BF16_TILES
-    { "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_MOST, TRF__BF16_TILE_ROWS,
+    { "AMX", trf__has_amx, 1, TRF__BF16_TILE_ROWS, TRF__BF16_MOST, TRF__BF16_TILE_ROWS,
       TRF__BF16_TILE_DEEP, 16, trf__bf16_pairs_block, trf__bf16_tiles },
 #endif
 #if TRF__BF16_PAIRS
@@ -10188,12 +10189,12 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t room = trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
-    if (kernel->tiles) trf__tiles_begin();
+    if (kernel->tiles) trf__amx_begin();
     for (t = 0; t == 0 || t < p.k; t += most)
         for (i = 0; i < p.m; i += tall)
             trf__bf16_part(scratch, &p, kernel, panels, row % 16, i, trf__min64(tall, p.m - i), t,
                            trf__min64(most, p.k - t));
-    if (kernel->tiles) trf__tiles_end();
+    if (kernel->tiles) trf__amx_end();
 }
 
 // >>bf16x3         products of floats by instructions for bf16
@@ -10295,17 +10296,17 @@ TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t st
 /* A loads part i of A into tiles 4 and 5. B loads part j of B into tiles 6 and 7. ADD adds their
    products to tiles 0 to 3, and prefetches a sixth of the next 32 numbers of A. */
 #define TRF__BF16X3_A(i) \
-    TRF__TILE_LOAD(4, a + (i) * part, 64); \
-    if (tall) TRF__TILE_LOAD(5, a + (i) * part + 1024, 64);
+    TRF__AMX_LOAD(4, a + (i) * part, 64); \
+    if (tall) TRF__AMX_LOAD(5, a + (i) * part + 1024, 64);
 #define TRF__BF16X3_B(j) \
-    TRF__TILE_LOAD(6, b + (j) * 1024, 64); \
-    if (wide) TRF__TILE_LOAD(7, b + b_panel + (j) * 1024, 64);
+    TRF__AMX_LOAD(6, b + (j) * 1024, 64); \
+    if (wide) TRF__AMX_LOAD(7, b + b_panel + (j) * 1024, 64);
 #define TRF__BF16X3_ADD(n) \
     { TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); } \
-    TRF__TILE_BF16(0, 4, 6); \
-    if (tall) TRF__TILE_BF16(2, 5, 6); \
-    if (wide) TRF__TILE_BF16(1, 4, 7); \
-    if (tall && wide) TRF__TILE_BF16(3, 5, 7);
+    TRF__AMX_BF16(0, 4, 6); \
+    if (tall) TRF__AMX_BF16(2, 5, 6); \
+    if (wide) TRF__AMX_BF16(1, 4, 7); \
+    if (tall && wide) TRF__AMX_BF16(3, 5, 7);
 
 /* One or two times sixteen rows, one or two panels. From one product to the next, one side only is
    loaded. Meanwhile the panels that will be split next come into the level-2 cache. */
@@ -10321,11 +10322,11 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     char *c = (char *)(void *)x->c;
     int64_t t, r;
     int i;
-    __asm__ volatile("" : : : "memory");    /* as in trf__tiles_begin */
-    TRF__TILE_LOAD(0, first, first_row);
-    if (wide) TRF__TILE_LOAD(1, first + 64, first_row);
-    if (tall) TRF__TILE_LOAD(2, first + 16 * first_row, first_row);
-    if (tall && wide) TRF__TILE_LOAD(3, first + 16 * first_row + 64, first_row);
+    __asm__ volatile("" : : : "memory");    /* as in trf__amx_begin */
+    TRF__AMX_LOAD(0, first, first_row);
+    if (wide) TRF__AMX_LOAD(1, first + 64, first_row);
+    if (tall) TRF__AMX_LOAD(2, first + 16 * first_row, first_row);
+    if (tall && wide) TRF__AMX_LOAD(3, first + 16 * first_row + 64, first_row);
     for (t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
         for (r = 0; r < x->next_rows; r++, next += 16) {
             TRF__PREFETCH_L2(next);
@@ -10338,14 +10339,14 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
         TRF__BF16X3_A(1) TRF__BF16X3_ADD(4)
         TRF__BF16X3_B(0) TRF__BF16X3_ADD(5)
     }
-    TRF__TILE_STORE(0, c, c_row);
-    if (wide) TRF__TILE_STORE(1, c + 64, c_row);
-    if (tall) TRF__TILE_STORE(2, c + 16 * c_row, c_row);
-    if (tall && wide) TRF__TILE_STORE(3, c + 16 * c_row + 64, c_row);
+    TRF__AMX_STORE(0, c, c_row);
+    if (wide) TRF__AMX_STORE(1, c + 64, c_row);
+    if (tall) TRF__AMX_STORE(2, c + 16 * c_row, c_row);
+    if (tall && wide) TRF__AMX_STORE(3, c + 16 * c_row + 64, c_row);
 }
 
 static const trf__bf16_kernel trf__bf16x3_kernel = {
-    "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, 2, TRF__BF16_TILE_ROWS, TRF__BF16X3_DEEP,
+    "AMX", trf__has_amx, 1, TRF__BF16_TILE_ROWS, 2, TRF__BF16_TILE_ROWS, TRF__BF16X3_DEEP,
     TRF__BF16X3_WORDS, trf__bf16x3_block, trf__bf16x3_tiles
 };
 
@@ -10387,12 +10388,12 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
 TRF__FN void trf__bf16x3_product(trf_real *scratch, const trf__product *p, const trf_real *panels)
 {
     int64_t t, i;
-    trf__tiles_begin();
+    trf__amx_begin();
     for (t = 0; t < p->k; t += TRF__BF16X3_DEEP)
         for (i = 0; i < p->m; i += TRF__BF16X3_TALL)
             trf__bf16x3_part(scratch, p, panels, i, trf__min64(TRF__BF16X3_TALL, p->m - i), t,
                              trf__min64(TRF__BF16X3_DEEP, p->k - t));
-    trf__tiles_end();
+    trf__amx_end();
 }
 #else
 #define TRF__BF16X3 0
@@ -10414,7 +10415,7 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
 TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
     return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
-           trf__may_have_tiles();
+           trf__may_have_amx();
 }
 
 /* Whether a product with so many rows is. These are the rows of the whole op, so that its cut
@@ -10578,7 +10579,7 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
 
 /* With >>bf16x3 every tile splits its parts of A and B, so tiles are large: one for each thread, if
    it has at most TRF__BF16X3_TALL rows. */
-TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
+TRF__FN void trf__bf16x3_divide(trf__product_job *j, int threads)
 {
     const int64_t down = trf__ceil_div(j->p.m, TRF__BF16X3_TALL);
     const int64_t across = trf__ceil_div(threads, down);
@@ -10589,7 +10590,7 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
 /* The tiles of CBLAS depend on the product alone, as its bits depend on them. They are large,
    because CBLAS packs its operands anew for each tile. A product has four tiles at least, unless
    they would have fewer than 64 rows and columns. */
-TRF__FN void trf__blas_cut(trf__product_job *j)
+TRF__FN void trf__blas_divide(trf__product_job *j)
 {
     int64_t *longer;
     j->rows = trf__transposed(&j->p) ? 256 : 1024;
@@ -10604,14 +10605,14 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
 /* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
    transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
    time. */
-TRF__FN void trf__product_cut(trf__product_job *j, int threads)
+TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
     const int64_t most = bf16 ? 256 : TRF__TALL;
     const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
-    if (j->blas) { trf__blas_cut(j); return; }
-    if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_cut(j, threads); return; }
+    if (j->blas) { trf__blas_divide(j); return; }
+    if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_divide(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
@@ -10692,7 +10693,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             part.packed = packs ? &panels : packed;
             part.blas = blas;
             part.p.bf16x3 = part.packed && trf__use_bf16x3(run, whole->m);
-            trf__product_cut(&part, cpu->threads);
+            trf__product_divide(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
                                               trf__pack_each(format)), trf__work_tile, &part);
@@ -10829,8 +10830,8 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
     if (trf__wants_bf16x3(device, format)) return "AMX";
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
-    return format == TRF__BF16 ? trf__bf16_chosen(trf__may_have_tiles())->name
-                               : trf__int8_chosen(trf__may_have_tiles())->name;
+    return format == TRF__BF16 ? trf__bf16_chosen(trf__may_have_amx())->name
+                               : trf__int8_chosen(trf__may_have_amx())->name;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
@@ -11410,7 +11411,7 @@ typedef struct trf__attention_scratch {
 
 /* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
    bytes. */
-TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, int64_t m,
+TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
     trf__cursor cursor = trf__cursor_at(scratch);
@@ -11434,7 +11435,7 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, i
 TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t product)
 {
     trf__attention_scratch work;
-    size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
+    size_t bytes = trf__attention_layout(&work, NULL, longest, d_head);
     size_t least = (size_t)product * sizeof(trf_real);
     return bytes > least ? bytes : least;
 }
@@ -11691,7 +11692,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_scratch work;
     trf__view keys, values;
-    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
+    trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
     trf__bias_fill(&h, &work);
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
@@ -11736,7 +11737,7 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
     int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key,
         n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
     trf__attention_scratch work;
-    trf__attention_cut(&work, trf__scratch(run, worker), m, a->in.d_head);
+    trf__attention_layout(&work, trf__scratch(run, worker), m, a->in.d_head);
     trf__bias_fill(&h, &work);
     trf__attention_rows(&h, &work, trf__keys_transposed(work.kt, a->in.k, &h, work.m16), NULL, NULL,
                         i0, n);
@@ -11883,7 +11884,7 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     int64_t at = h.span->key * ldk + h.key_first;
     trf__attention_scratch work;
     trf__view keys;
-    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
+    trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     /* keys that no query sees have gradient 0 */
     trf__zero_rows(trf__to(a->dk) + at, ldk, h.span->n_key, d);
     trf__zero_rows(trf__to(a->dv) + at, ldk, h.span->n_key, d);
@@ -12028,7 +12029,8 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
-        ds = trf__fma(trf__held(ds), factor, trf__held(trf__load_n(more + c * more_step, d - c)));
+        ds = trf__fma(trf__opaque(ds), factor,
+                      trf__opaque(trf__load_n(more + c * more_step, d - c)));
         trf__store_n(trf__to(j->ds) + at + c, ds, d - c);
     }
 }
@@ -12194,7 +12196,8 @@ typedef struct trf__loss_job {
 } trf__loss_job;
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
-TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                        int64_t vocab,
                              int64_t d, int copied, int paired, trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -12216,7 +12219,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
                                      int64_t d, int copied, int paired)
 {
     trf__loss_job job;
-    return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
+    return trf__loss_scratch_layout(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
 /* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
@@ -12499,7 +12502,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
-    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
+    trf__loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
                   l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && job.panels) {
@@ -12723,7 +12726,8 @@ typedef struct trf__top_job {
 } trf__top_job;
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
-TRF__FN size_t trf__top_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__top_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                       int64_t vocab,
                             int64_t n, trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -12743,7 +12747,7 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
                                     int64_t n)
 {
     trf__top_job job;
-    return trf__top_cut(NULL, device, rows, vocab, n, &job);
+    return trf__top_scratch_layout(NULL, device, rows, vocab, n, &job);
 }
 
 /* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
@@ -12800,9 +12804,9 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->n_wishes; k < (row + 1) * r->n_wishes; k++)
-        if (r->wishes[k] >= column && r->wishes[k] < column + columns)
-            r->wished[k] = z[r->wishes[k] - column];
+    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+        if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
+            r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;
     ids = r->ids + row * r->stride;
     kept = r->kept + row * (r->stride + r->n_alone);
@@ -12838,7 +12842,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         trf__top_groups(most + c / TRF__TOP_GROUP, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
     j->sums[2 * at] = trf__max_of(most, n_groups);
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
-    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
+    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.phrase_next))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
@@ -12909,7 +12913,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    int64_t at = row * (t->n + t->rules.n_wishes);
+    int64_t at = row * (t->n + t->rules.n_phrase_next);
     double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
@@ -12938,14 +12942,14 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
-    if (t->rules.wishes) trf__top_wishes(t, row, lse);
+    if (t->rules.phrase_next) trf__top_phrase_next(t, row, lse);
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
     trf__top_job job;
     int64_t i;
-    trf__top_cut(t->work, &run->device, t->rows, t->vocab, t->n, &job);
+    trf__top_scratch_layout(t->work, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
@@ -13068,7 +13072,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         trf__reorder_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
-    for (r = now.rows; r < a->rows; r++) trf__reorder_nobody(a, r);
+    for (r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
     for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }
@@ -13440,8 +13444,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->blas_asked = run->device.products == TRF_PRODUCTS_CBLAS;
-    cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
-    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_tiles();
+    cpu->tiles = run->format != TRF__FLOAT32 && trf__has_amx();
+    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_amx();
     status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
@@ -16008,7 +16012,8 @@ typedef struct trf__cuda_loss {
     double *divergence;
 } trf__cuda_loss;
 
-TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                             int64_t vocab,
                                   int64_t d, int paired, trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -16029,7 +16034,7 @@ TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, in
                                       int64_t d, int, int paired)
 {
     trf__cuda_loss scratch;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, paired, &scratch);
+    return trf__cuda_loss_scratch_layout(NULL, device, rows, vocab, d, paired, &scratch);
 }
 
 /* z - maximum; what is below -1e30 counts as -1e30: infinity - infinity would be NaN. */
@@ -16204,7 +16209,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__cuda_loss at;
     trf__linear z;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
+    trf__cuda_loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
     z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
@@ -16392,7 +16397,7 @@ typedef struct trf__top_parts {
     float *logits;              /* (rows, vocab) */
 } trf__top_parts;
 
-TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_t n,
+TRF__FN size_t trf__cuda_top_scratch_layout(void *work, int64_t rows, int64_t vocab, int64_t n,
                                  trf__top_parts *p)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -16407,7 +16412,7 @@ TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_
 TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
 {
     trf__top_parts parts;
-    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
+    return trf__cuda_top_scratch_layout(NULL, rows, vocab, n, &parts);
 }
 
 /* A logit and its id as one number: a better logit gives a larger number, and so does a lower id of
@@ -16441,9 +16446,9 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
-        for (int64_t k = row * r.n_wishes + threadIdx.x; k < (row + 1) * r.n_wishes;
+        for (int64_t k = row * r.n_phrase_next + threadIdx.x; k < (row + 1) * r.n_phrase_next;
              k += TRF__CUDA_THREADS)
-            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
+            r.phrase_next_scores[k] = r.phrase_next[k] < 0 ? -INFINITY : z[r.phrase_next[k]];
         __syncthreads();
         for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
              i += TRF__CUDA_THREADS) {
@@ -16548,14 +16553,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            int64_t at = row * (t.n + t.rules.n_wishes) + i;
+            int64_t at = row * (t.n + t.rules.n_phrase_next) + i;
             t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
             t.log_probabilities[at] = z - lse;
             if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
         }
         if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
-        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
+        if (t.rules.phrase_next && threadIdx.x == 0) trf__top_phrase_next(&t, row, lse);
     }
 }
 
@@ -16563,13 +16568,13 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 {
     trf__top_parts parts;
     trf__linear z;
-    trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
+    trf__cuda_top_scratch_layout(t->work, t->rows, t->vocab, t->n, &parts);
     if (t->mixed) parts.logits = t->mixed;
     /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     if (!t->mixed) trf__cuda_project(run, "top", &z, 1);
-    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
+    if (t->rules.n_alone || t->rules.ids || t->rules.phrase_next)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
@@ -16672,7 +16677,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
         if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
     }
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
-        trf__reorder_nobody(&a, r);
+        trf__reorder_padding(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
         trf__reorder_ended(&a, k);
     __syncthreads();                    /* all have read a.progress before it changes */
@@ -19892,7 +19897,7 @@ TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
 
 // >>pieces-cut     unigram (Viterbi)
 //
-// Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
+// Both algorithms read a normalised text and give its pieces in order to trf__emit_piece. Their
 // scratch memory is proportional to the text.
 
 /* Ids beyond the capacity are only counted. n_unknown: how many of the n are unk. unknown: 1 after
@@ -19907,27 +19912,27 @@ typedef struct trf__ids {
     int known;                  /* 1: the run is a token of the map */
 } trf__ids;
 
-TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
+TRF__FN void trf__emit_id(trf__ids *to, int32_t id, int unknown)
 {
     if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
     to->n_unknown += unknown;
 }
 
 /* Appends the id of a token, or unk for one that a map leaves out. */
-TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
+TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
 {
     int32_t id = v->pieces->pieces[token].id;
-    trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+    trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
 /* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
    its text. */
-TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
+TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
     int32_t token;
     if (!to->unknown) {
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+        trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
         to->run = text;
         to->n_run = 0;
         to->known = 0;
@@ -19940,19 +19945,19 @@ TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, s
     to->n--;
     to->n_unknown -= !to->known;
     to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
-    trf__give_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
+    trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
 /* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
    for a whole run. */
-TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
+TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
     int32_t i;
-    if (token >= 0) trf__give_token(v, to, token);
+    if (token >= 0) trf__emit_token(v, to, token);
     else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++) trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
-    else trf__give_run(v, to, text, (size_t)n);
+        for (i = 0; i < n; i++) trf__emit_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+    else trf__emit_run(v, to, text, (size_t)n);
     to->unknown = token < 0;
 }
 
@@ -19970,40 +19975,43 @@ TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t toke
     }
 }
 
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *ways,
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
                           trf__ids *to)
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
+    for (at = 0; at <= n; at++) {
+        lattice[at].score = 0;
+        lattice[at].from = lattice[at].token = -1;
+    }
     for (at = 0; at < n; at += step) {
-        float till = ways[at].score;
+        float till = lattice[at].score;
         int single = 0;
         if (till < -100000.0f || till > 100000.0f) {            /* small sums keep their digits */
-            for (end = at; end <= reached; end++) ways[end].score -= till;
+            for (end = at; end <= reached; end++) lattice[end].score -= till;
             till = 0;
         }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
-            trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+            trf__path_to(&lattice[end], till + (p->pieces[token].type == TRF__PIECE_USER
                 ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
             single |= end - at == step;
         }
-        if (!single) trf__path_to(&ways[at + step], unknown + till, at, -1);
+        if (!single) trf__path_to(&lattice[at + step], unknown + till, at, -1);
         reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* reverse the path: now from is where a piece ends, and token is that piece */
-    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
-        int32_t before = ways[at].from, its = ways[at].token;
-        ways[at].from = end;
-        ways[at].token = token;
+    for (end = n, at = lattice[n].from, token = lattice[n].token; end > 0; ) {
+        int32_t before = lattice[at].from, its = lattice[at].token;
+        lattice[at].from = end;
+        lattice[at].token = token;
         end = at; at = before; token = its;
     }
-    for (at = 0; at < n; at = ways[at].from)
-        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
+    for (at = 0; at < n; at = lattice[at].from)
+        trf__emit_piece(v, to, lattice[at].token, text + at, lattice[at].from - at);
 }
 
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
@@ -20111,7 +20119,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
             b->heap[n].left += b->split[token];
             b->heap[n].length -= b->split[token];
             n += 2;
-        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
+        } else trf__emit_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
     }
 }
 
@@ -20182,12 +20190,12 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
 
 /* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
    or 0: there is none. */
-TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to)
+TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
     size_t n = end ? (size_t)(end + 2 - text) : 0;
     int32_t id = n ? trf__id_of_text(v, text, n) : -1;
-    if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+    if (n) trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
     return n;
 }
 
@@ -20196,7 +20204,7 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 {
     trf__growing normal = {NULL, 0, 0};
     trf_status status;
-    if (v->pieces->codes) text += trf__give_code(v, text, to);
+    if (v->pieces->codes) text += trf__emit_code(v, text, to);
     status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
         status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
@@ -20556,11 +20564,11 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
         if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
         id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
-        if (good) { trf__give_id(to, id, 0); at += length - prefix; }
+        if (good) { trf__emit_id(to, id, 0); at += length - prefix; }
     }
     if (!good) {
         to->n = before;
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+        trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
     }
     trf__word_clear(word);
 }
@@ -21260,7 +21268,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
     }
-    if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
+    if (id >= 0) { trf__emit_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
@@ -21270,7 +21278,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
-    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__give_id(to, bpe.symbols[i].node, 0);
+    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
     return TRF_OK;
 }
 
@@ -21363,7 +21371,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
         if (!end) continue;
         *at = 0;                                /* what is before the token is a text */
         status = trf__byte_bpe_encode(v, begin, to, err);
-        if (end > at) trf__give_id(to, id, 0);
+        if (end > at) trf__emit_id(to, id, 0);
         begin = copy + (end - copy);
         at = begin - 1;
     }
@@ -21567,7 +21575,7 @@ TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__
         int32_t number = trf__longest_token(v, token, 0, (size_t)v->longest_symbol, &symbol);
         if (number >= 0) at = token + symbol;
         else number = trf__vocab_number(v, token, length);
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
+        trf__emit_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
 }
@@ -22557,35 +22565,35 @@ typedef struct trf__affine {
     int biased;
     size_t packed[TRF__FORMATS];
 } trf__affine;
-typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
+typedef struct trf__norm_params { int64_t gain, bias; } trf__norm_params;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 
-/* What a sublayer is. trf__part_of derives it from the configuration, and nothing else does:
+/* What a sublayer is. trf__sublayer_spec_of derives it from the configuration; nothing else does:
    parameters, activations, forward, backward and decoding read it here. */
-typedef struct trf__part {
+typedef struct trf__sublayer_spec {
     int kind;
     int layer, number;                  /* of its stack; in that layer */
     trf__affine in, out;                /* in: of attention W_q, W_k and W_v below one another */
-    trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
+    trf__norm_params norm;                  /* in front of it (pre-norm) or behind it */
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
     int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
                                                  a row of its memory: see >>sublayers */
-} trf__part;
+} trf__sublayer_spec;
 
-typedef struct trf__outer {
+typedef struct trf__model_params {
 #define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    trf__scaling embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__scaling head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;             /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
     trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
-} trf__outer;
+} trf__model_params;
 
 typedef struct trf__param {
     char name[64];
@@ -22600,36 +22608,36 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
-typedef struct trf__reach {
+typedef struct trf__layer_range {
     int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
                                    many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
-} trf__reach;
+} trf__layer_range;
 
 /* Layers first..end-1; end 0: all. */
-TRF__FN trf__reach trf__reach_of(const trf_config *c, int32_t first, int32_t end)
+TRF__FN trf__layer_range trf__layer_range_of(const trf_config *c, int32_t first, int32_t end)
 {
     const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
-    trf__reach held;
+    trf__layer_range range;
     int32_t begin = 0;          /* the number of the stack's first layer */
     int stack;
     if (end == 0) end = layers[0] + layers[1];
     for (stack = 0; stack < 2; begin += layers[stack++]) {
         int32_t from = (int32_t)trf__max64(first, begin) - begin;
         int32_t to = (int32_t)trf__min64(end, begin + layers[stack]) - begin;
-        held.n[stack] = to > from ? to - from : 0;
-        held.first[stack] = held.n[stack] ? from : 0;
-        held.embeds[stack] = held.n[stack] > 0 && from == 0;
-        held.ends[stack] = held.n[stack] > 0 && to == layers[stack];
+        range.n[stack] = to > from ? to - from : 0;
+        range.first[stack] = range.n[stack] ? from : 0;
+        range.embeds[stack] = range.n[stack] > 0 && from == 0;
+        range.ends[stack] = range.n[stack] > 0 && to == layers[stack];
     }
-    held.projects = end == layers[0] + layers[1];
-    return held;
+    range.projects = end == layers[0] + layers[1];
+    return range;
 }
 
 /* Whether a stage has the source embedding: it reads it, or a matrix that is tied to it. */
-TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__reach *in)
+TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__layer_range *in)
 {
     return in->embeds[0] || (in->embeds[1] && trf__shares_embedding(c)) ||
         (in->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED));
@@ -22638,12 +22646,12 @@ TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__reach *i
 /* A layout in the making: lists NULL only counts. */
 typedef struct trf__layout {
     int32_t first, end;         /* the layers that it has; end 0: all */
-    trf__reach held;             /* the same for each stack */
+    trf__layer_range range;             /* the same for each stack */
     int absent;                 /* 1: parameters are only numbered, as another stage has them */
     int32_t numbered;           /* parameters so far, those of other stages included */
     trf__param *params;
-    trf__part *parts;           /* the encoder's sublayers, then the decoder's */
-    trf__outer outer;
+    trf__sublayer_spec *specs;           /* the encoder's sublayers, then the decoder's */
+    trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
     int packed, format;         /* 1: matrices of products are not in the arena, but packed
@@ -22717,11 +22725,11 @@ TRF__FN int trf__n_sublayers(const trf_config *c, int decoder)
 }
 
 /* Sublayer i of a stack, without its parameters. */
-TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
+TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decoder, int i)
 {
     int per = trf__per_layer(c, decoder);
     int64_t d = c->d_model;
-    trf__part part;
+    trf__sublayer_spec part;
     TRF__ZERO(part);
     part.layer = i / per;
     part.number = i % per;
@@ -22782,7 +22790,7 @@ TRF__FN int32_t trf__param_named(const trf__layout *layout, const char *name)
    formats alone. */
 TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int decoder)
 {
-    trf__outer *outer = &layout->outer;
+    trf__model_params *outer = &layout->model;
     trf__affine *a = &outer->embed[decoder];
     int tied = decoder ? c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL
         : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
@@ -22798,7 +22806,7 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     }
 }
 
-TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm,
+TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf__norm_params *norm,
                               const char *stack, int layer, const char *const names[2])
 {
     int64_t d = c->d_model;
@@ -22813,14 +22821,14 @@ TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
 {
     static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
     static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->outer.head_layer;
-    trf__scaling *norm = &layout->outer.head_norm;
+    trf__affine *a = &layout->model.head_layer;
+    trf__norm_params *norm = &layout->model.head_norm;
     a->w = a->b = norm->gain = norm->bias = -1;
     if (!c->head_layer) return;
     a->out = a->in = c->d_model;
     a->biased = 1;
     trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_scaling(layout, c, norm, NULL, 0, norms);
+    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
 }
 
 /* The second head (trf_config.sequence_labels): its layer, then its matrix. */
@@ -22830,8 +22838,8 @@ TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
                                             {"sequence.weight", "sequence.bias"}};
     trf__affine *parts[2];
     int i;
-    parts[0] = &layout->outer.sequence_layer;
-    parts[1] = &layout->outer.sequence_head;
+    parts[0] = &layout->model.sequence_layer;
+    parts[1] = &layout->model.sequence_head;
     for (i = 0; i < 2; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
@@ -22858,13 +22866,13 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                                             {"norm3.weight", "norm3.bias"}};
     static const char *const stacks[2] = {"encoder", "decoder"};
     const char *stack = stacks[decoder];
-    trf__part parts[3];
-    int per = trf__per_layer(c, decoder), own = layer - layout->held.first[decoder], i;
-    layout->absent = own < 0 || own >= layout->held.n[decoder];
+    trf__sublayer_spec parts[3];
+    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder], i;
+    layout->absent = own < 0 || own >= layout->range.n[decoder];
     for (i = 0; i < per; i++) {
-        trf__part *part = &parts[i];
+        trf__sublayer_spec *part = &parts[i];
         int forward;
-        *part = trf__part_of(c, decoder, layer * per + i);
+        *part = trf__sublayer_spec_of(c, decoder, layer * per + i);
         part->layer = own;
         forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
@@ -22874,9 +22882,9 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                         forward ? TRF__START_INNER_BIAS : TRF__START_OUT_BIAS);
     }
     for (i = 0; i < per; i++) {
-        trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norms[i]);
+        trf__add_norm_params(layout, c, &parts[i].norm, stack, layer, norms[i]);
         if (layout->absent) continue;
-        if (layout->parts) layout->parts[layout->n_parts] = parts[i];
+        if (layout->specs) layout->specs[layout->n_parts] = parts[i];
         layout->n_parts++;
     }
 }
@@ -22893,18 +22901,18 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
         {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
     int stack;
     for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.embed_norm[stack];
-        layout->absent = !layout->held.embeds[stack];
+        trf__norm_params *norm = &layout->model.embed_norm[stack];
+        layout->absent = !layout->range.embeds[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && c->embedding_norm)
-            trf__add_scaling(layout, c, norm, NULL, 0, embed_norms[stack]);
+            trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
     }
     for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.final_norm[stack];
-        layout->absent = !layout->held.ends[stack];
+        trf__norm_params *norm = &layout->model.final_norm[stack];
+        layout->absent = !layout->range.ends[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
+            trf__add_norm_params(layout, c, norm, NULL, 0, norms[stack]);
     }
 }
 
@@ -22912,41 +22920,41 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
    same offsets, so counting and filling agree. */
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
-    const trf__reach *in = &layout->held;
+    const trf__layer_range *in = &layout->range;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c), stack, i;
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     int relative = c->positions == TRF_POSITIONS_RELATIVE;
-    layout->held = trf__reach_of(c, layout->first, layout->end);
+    layout->range = trf__layer_range_of(c, layout->first, layout->end);
     layout->n_params = layout->n_parts = layout->numbered = 0;
     layout->n_weights = layout->n_tiles = 0;
     layout->on = trf__backend_of(&c->device);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->outer.field = \
+    layout->model.field = \
         (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->outer.tgt_embed = layout->outer.src_embed;
+    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->outer.generator_w = layout->outer.tgt_embed;
+        layout->model.generator_w = layout->model.tgt_embed;
     if (c->head) {          /* the generator of such a model */
-        layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w
-            : layout->outer.src_embed;
-        layout->outer.generator_b = layout->outer.head_b;
+        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
+            : layout->model.src_embed;
+        layout->model.generator_b = layout->model.head_b;
     }
-    layout->outer.generator.w = layout->outer.generator_w;
-    layout->outer.generator.param =
+    layout->model.generator.w = layout->model.generator_w;
+    layout->model.generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->outer.generator.b = layout->outer.generator_b;
-    layout->outer.generator.out = trf__n_logits(c);
-    layout->outer.generator.in = d;
+    layout->model.generator.b = layout->model.generator_b;
+    layout->model.generator.out = trf__n_logits(c);
+    layout->model.generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->outer.generator, TRF__FLOAT32);
-    layout->outer.embed[0].w = layout->outer.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
+    layout->model.embed[0].w = layout->model.embed[1].w = -1;
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];
@@ -23069,7 +23077,8 @@ TRF_API void trf_model_destroy(trf_model *model)
             model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     }
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
-    trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
+    trf__free(&hooks, model->layout.specs,
+              trf__bytes(model->layout.n_parts, sizeof(trf__sublayer_spec)));
     trf__free(&hooks, model, sizeof *model);
 }
 
@@ -23078,7 +23087,7 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 {
     return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
                          sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
-                         + trf__bytes(layout->n_parts, sizeof(trf__part)));
+                         + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
 
 TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
@@ -23104,7 +23113,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 {
     const trf_config *c = config;
     trf__layout layout;
-    const trf__outer *at = &layout.outer;
+    const trf__model_params *at = &layout.model;
     trf_weight_counts n;
     int64_t d, vocab, own, norm;
     int stack, i;
@@ -23120,7 +23129,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     for (stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
-            trf__part part = trf__part_of(c, stack, i);
+            trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
                                                     : &n.encoder_attention)
@@ -23156,7 +23165,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 
 /* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
    cross-attention reads. */
-TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
+TRF__FN void trf__sublayer_flops(const trf__sublayer_spec *part, double rows, double keys,
+                                 double *projections,
                              double *attention, double *forward)
 {
     double in = (double)part->in.out * (double)part->in.in;
@@ -23188,14 +23198,14 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__ZERO(n);
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
-            trf__part part = trf__part_of(c, stack, i);
+            trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             if (!stack)
-                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
+                trf__sublayer_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
                                 &n.encoder_feed_forward);
             else if (part.kind == TRF__CROSS)
-                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
+                trf__sublayer_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
                                 &n.decoder_feed_forward);
-            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
+            else trf__sublayer_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
                                  &n.decoder_feed_forward);
         }
     logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
@@ -23234,10 +23244,10 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     model->layout.params =
         (trf__param *)trf__alloc_zeroed(&config->hooks,
                                         trf__bytes(count.n_params, sizeof(trf__param)));
-    model->layout.parts =
-        (trf__part *)trf__alloc_zeroed(&config->hooks,
-                                       trf__bytes(count.n_parts, sizeof(trf__part)));
-    if (!model->layout.params || !model->layout.parts) {
+    model->layout.specs =
+        (trf__sublayer_spec *)trf__alloc_zeroed(&config->hooks,
+                                       trf__bytes(count.n_parts, sizeof(trf__sublayer_spec)));
+    if (!model->layout.params || !model->layout.specs) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",
                          count.n_params);
@@ -23757,7 +23767,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
             if ((k = trf__copied_from(model, from, p->name)) < 0) continue;
-            if (p->offset == model->layout.outer.head_b &&      /* a token's is no label's */
+            if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
             if (q->shape[1] != p->shape[1])
@@ -24059,8 +24069,8 @@ enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a bat
                                                                 rows of the head */
 
 typedef struct trf__sublayer {
-    trf__part is;
-    trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next
+    trf__sublayer_spec is;
+    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
                                            one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
@@ -24098,7 +24108,7 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__part *parts;             /* their descriptions, in the layout */
+    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
     int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
@@ -24107,9 +24117,9 @@ typedef struct trf__stack {
     /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
     int64_t embed, positions, distances, segments;
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
-    trf__scaling embed_norm;            /* of embeddings, or gain -1 */
-    trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
-    trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
+    trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
+    trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
+    trf__norm_params final_norm;        /* post-norm; with pre-norm it follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
     /* the batch */
@@ -24189,7 +24199,7 @@ typedef struct trf__pass_losses {
 /* The layer of a head (head_layer): h = x U^T + c, a = tanh(h) or act(h), y = norm(a). */
 typedef struct trf__head_acts {
     const trf__affine *layer;
-    trf__scaling norm;
+    trf__norm_params norm;
     int activation;
     trf__act *h, *a, *y;                /* without a norm y is a */
     trf_real *stats;
@@ -24262,7 +24272,7 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
 
 /* Reserves a sublayer's activations for `rows` rows and `memory_rows` rows of its memory. */
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
-                                const trf__part *is, int64_t rows, int64_t memory_rows)
+                                const trf__sublayer_spec *is, int64_t rows, int64_t memory_rows)
 {
     sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
     sub->y = trf__take_acts(cursor, pass, rows, is->out.out);
@@ -24292,7 +24302,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
-        trf__part is = trf__part_of(c, stack->decoder, i);
+        trf__sublayer_spec is = trf__sublayer_spec_of(c, stack->decoder, i);
         if (!pass->training || (pass->plan.limits.recompute && i % stack->per_layer == 0))
             cursor->used = first;
         trf__take_sublayer(cursor, pass, sub, &is, rows, pass->plan.limits.source_rows);
@@ -24324,7 +24334,7 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
     int stack, i;
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
-            trf__part is = trf__part_of(pass->config, stack, i);
+            trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             wide = trf__max64(wide, is.projected);
             inner = trf__max64(inner, is.hidden);
             memory = trf__max64(memory, is.memory);
@@ -24361,9 +24371,9 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     second->row_nll = (double *)trf__take(cursor, sentences, sizeof(double));
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
-    pass->head.layer = &pass->layout->outer.head_layer;
-    pass->head.norm = pass->layout->outer.head_norm;
-    second->layer.layer = &pass->layout->outer.sequence_layer;
+    pass->head.layer = &pass->layout->model.head_layer;
+    pass->head.norm = pass->layout->model.head_norm;
+    second->layer.layer = &pass->layout->model.sequence_layer;
 }
 
 /* Room for the logits of the loss: that of the head that needs more. */
@@ -24455,7 +24465,7 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
 
 /* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now.
    Returns its size. */
-TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
+TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
 {
     trf__cursor cursor = trf__cursor_at(base);
     int i;
@@ -24485,7 +24495,7 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     count.encoder.n_cross = 0;
     count.decoder.rows = l->target_rows;
     count.decoder.n_self = count.decoder.n_cross = l->sentences;
-    return trf__block_cut(&count, NULL, 0);
+    return trf__block_layout(&count, NULL, 0);
 }
 
 TRF__FOR_SPEED
@@ -24560,8 +24570,8 @@ TRF__FOR_SIZE
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
-/* Frees what trf__pass_furnish has made. */
-TRF__FN void trf__pass_empty(trf__pass *pass)
+/* Frees what trf__pass_alloc has made. */
+TRF__FN void trf__pass_free(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
@@ -24576,7 +24586,7 @@ TRF__FN void trf__pass_leave(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     if (!run->backend) return;
-    trf__pass_empty(pass);
+    trf__pass_free(pass);
     if (pass->weights.packed_bytes)
         run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
     TRF__ZERO(*pass);
@@ -24629,7 +24639,7 @@ TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__part *parts = stack->parts;
+    const trf__sublayer_spec *parts = stack->specs;
     int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -24644,44 +24654,44 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 /* A stack before its sublayers exist. An embedding whose matrix has other gradients in this pass
    adds to them. */
 TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout,
-                                  const trf__reach *held, int decoder)
+                                  const trf__layer_range *range, int decoder)
 {
     trf__stack stack;
-    int generator = held->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
+    int generator = range->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
     TRF__ZERO(stack);
     stack.decoder = decoder;
-    stack.embeds = held->embeds[decoder];
-    stack.first_layer = held->first[decoder];
+    stack.embeds = range->embeds[decoder];
+    stack.first_layer = range->first[decoder];
     stack.per_layer = trf__per_layer(c, decoder);
-    stack.n_sublayers = stack.per_layer * held->n[decoder];
+    stack.n_sublayers = stack.per_layer * range->n[decoder];
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
     if (!layout) return stack;
     if (decoder) {
-        stack.parts = layout->parts ? layout->parts + trf__per_layer(c, 0) * held->n[0] : NULL;
+        stack.specs = layout->specs ? layout->specs + trf__per_layer(c, 0) * range->n[0] : NULL;
         stack.vocab = c->target_vocab;
-        stack.embed = layout->outer.tgt_embed;
-        stack.positions = layout->outer.tgt_positions;
-        stack.distances = layout->outer.tgt_distances;
-        stack.embed_shared = generator || (held->projects && c->tying == TRF_TIED_DECODER);
+        stack.embed = layout->model.tgt_embed;
+        stack.positions = layout->model.tgt_positions;
+        stack.distances = layout->model.tgt_distances;
+        stack.embed_shared = generator || (range->projects && c->tying == TRF_TIED_DECODER);
         stack.ends = c->target_eos;
         stack.shifts = 1;
         stack.self_map = TRF_DECODER_SELF;
     } else {
-        stack.parts = layout->parts;
+        stack.specs = layout->specs;
         stack.vocab = c->source_vocab;
-        stack.embed = layout->outer.src_embed;
-        stack.positions = layout->outer.src_positions;
-        stack.distances = layout->outer.src_distances;
-        stack.segments = layout->outer.src_segments;
-        stack.embed_shared = generator || (held->embeds[1] && trf__shares_embedding(c));
+        stack.embed = layout->model.src_embed;
+        stack.positions = layout->model.src_positions;
+        stack.distances = layout->model.src_distances;
+        stack.segments = layout->model.src_segments;
+        stack.embed_shared = generator || (range->embeds[1] && trf__shares_embedding(c));
         stack.begins = c->source_bos;
         stack.ends = c->source_eos;
         stack.self_map = TRF_ENCODER_SELF;
     }
-    stack.embed_norm = layout->outer.embed_norm[decoder];
-    stack.final_norm = layout->outer.final_norm[decoder];
+    stack.embed_norm = layout->model.embed_norm[decoder];
+    stack.final_norm = layout->model.final_norm[decoder];
     return stack;
 }
 
@@ -24697,11 +24707,11 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
 {
-    trf__reach held = layout ? layout->held : trf__reach_of(c, 0, 0);
+    trf__layer_range range = layout ? layout->range : trf__layer_range_of(c, 0, 0);
     trf__pass pass;
     TRF__ZERO(pass);
     pass.plan.has = TRF__KEPT | TRF__SCRATCH;
-    pass.projects = held.projects;
+    pass.projects = range.projects;
     pass.run = *run;
     pass.config = c;
     pass.layout = layout;
@@ -24709,10 +24719,10 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.training = o != NULL;
     pass.copies = 1;
     pass.weights.packs = trf__packs(run, pass.training);
-    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (held.n[1] ? TRF__TARGET : 0) |
-                 (c->head && held.projects ? TRF__HEAD : 0);
-    pass.encoder = trf__stack_new(c, layout, &held, 0);
-    pass.decoder = trf__stack_new(c, layout, &held, 1);
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (range.n[1] ? TRF__TARGET : 0) |
+                 (c->head && range.projects ? TRF__HEAD : 0);
+    pass.encoder = trf__stack_new(c, layout, &range, 0);
+    pass.decoder = trf__stack_new(c, layout, &range, 1);
     return pass;
 }
 
@@ -24725,7 +24735,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     int stack, i;
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
-            trf__part is = trf__part_of(pass->config, stack, i);
+            trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
         }
@@ -24744,7 +24754,7 @@ TRF__FN size_t trf__pass_state(const trf__pass *pass, const trf__limits *limits)
                                           widest, converted);
 }
 
-/* Bytes that trf__pass_furnish takes, on the host and on the device. */
+/* Bytes that trf__pass_alloc takes, on the host and on the device. */
 TRF__FN size_t trf__pass_bytes(trf__pass *pass)
 {
     size_t bytes = trf__add_size(trf__pass_layout(pass, NULL),
@@ -24946,17 +24956,17 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         return;
     }
     for (i = 0; i < layout->n_parts; i++) {
-        trf__pack_matrix(pass, &layout->parts[i].in);
-        trf__pack_matrix(pass, &layout->parts[i].out);
+        trf__pack_matrix(pass, &layout->specs[i].in);
+        trf__pack_matrix(pass, &layout->specs[i].out);
     }
-    trf__pack_matrix(pass, &layout->outer.generator);
-    trf__pack_matrix(pass, &layout->outer.head_layer);
-    trf__pack_matrix(pass, &layout->outer.sequence_layer);
-    trf__pack_matrix(pass, &layout->outer.sequence_head);
+    trf__pack_matrix(pass, &layout->model.generator);
+    trf__pack_matrix(pass, &layout->model.head_layer);
+    trf__pack_matrix(pass, &layout->model.sequence_layer);
+    trf__pack_matrix(pass, &layout->model.sequence_head);
     for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
-        const trf__affine *embed = &layout->outer.embed[i];
-        if (embed->w != layout->outer.generator.w &&
-            (i == 0 || embed->w != layout->outer.embed[0].w))
+        const trf__affine *embed = &layout->model.embed[i];
+        if (embed->w != layout->model.generator.w &&
+            (i == 0 || embed->w != layout->model.embed[0].w))
             trf__pack_matrix(pass, embed);
     }
 }
@@ -25030,8 +25040,8 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
 }
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
-   What is there after a failure, trf__pass_empty frees. */
-TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
+   What is there after a failure, trf__pass_free frees. */
+TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
@@ -25056,7 +25066,7 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 {
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
-    TRF__TRY(trf__pass_furnish(pass, limits, o, err));
+    TRF__TRY(trf__pass_alloc(pass, limits, o, err));
     return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
 }
 
@@ -25106,18 +25116,18 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
     trf__layout *layout = &model->layout;
     layout->packed = 1;
     layout->format = format;
-    layout->generator = layout->outer.generator.w < 0 ? -1 : layout->outer.generator.param;
+    layout->generator = layout->model.generator.w < 0 ? -1 : layout->model.generator.param;
     trf__lay_out(layout, &model->config);
 }
 
 /* The matrix that a parameter is, in a packed model. */
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
-    const trf__outer *outer = &layout->outer;
+    const trf__model_params *outer = &layout->model;
     int32_t i;
     for (i = 0; i < layout->n_parts; i++) {
-        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
-        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
+        if (layout->specs[i].in.param == param) return &layout->specs[i].in;
+        if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
     if (outer->generator.out && outer->generator.param == param) return &outer->generator;
     if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
@@ -25627,7 +25637,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? full.sentences : 0;
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
-    if (trf__block_cut(pass, pass->block.host, 0) > pass->block.bytes)
+    if (trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes)
         return trf__fail(err, TRF_E_INTERNAL, -1, "block",
                          "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
@@ -25641,7 +25651,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         span->n_key = pass->encoder.host.self[i].n_query;
     }
     pass->decoder.max_memory = pass->encoder.max_keys;
-    trf__block_upload(pass, trf__block_cut(pass, pass->block.device, 1));
+    trf__block_upload(pass, trf__block_layout(pass, pass->block.device, 1));
     return TRF_OK;
 }
 
@@ -25702,7 +25712,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 {
     const trf_config *c = pass->config;
     const trf__cache *cache = stack->cache;
-    const trf__part *is = &layer->is;
+    const trf__sublayer_spec *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
     trf__operands sub;
     TRF__ZERO(sub);
@@ -25747,7 +25757,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 // >>forward-sublayer  one sublayer, the norm behind it, and what looks inside
 
 /* The norm after a sublayer. */
-TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm)
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
+                               trf__norm_params norm)
 {
     trf__norm n;
     TRF__ZERO(n);
@@ -25762,7 +25773,7 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, t
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
-                             trf_real *stats, const trf__act *x, trf__scaling norm)
+                             trf_real *stats, const trf__act *x, trf__norm_params norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
@@ -25853,7 +25864,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
+    e.weight = trf__weight(pass, &pass->layout->model.embed[stack == &pass->decoder]);
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
@@ -25996,7 +26007,7 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
 
 TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
-    return trf__plain(pass, pass->layout->outer.generator_b);
+    return trf__plain(pass, pass->layout->model.generator_b);
 }
 
 /* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
@@ -26015,7 +26026,7 @@ TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
 {
     trf__scale_states(pass, x, rows);
-    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
+    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->model.generator),
                  trf__generator_bias(pass), rows, trf__n_logits(pass->config),
                  pass->config->d_model);
 }
@@ -26032,7 +26043,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.sums = pass->loss.sums;
     l.work = pass->loss.scratch;
     l.x = pass->decoder.out;
-    l.w = trf__weight(pass, &pass->layout->outer.generator);
+    l.w = trf__weight(pass, &pass->layout->model.generator);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
     l.numbers = pass->numbers[1];
@@ -26047,7 +26058,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     trf__loss l;
     TRF__ZERO(l);
     trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
@@ -26116,7 +26127,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
 /* The backward pass of a norm with input s, if there is one: sets ds. The caller fills in the
    incoming gradients. */
 TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack,
-                                                 trf__scaling norm,
+                                                 trf__norm_params norm,
                                                  const trf__act *s, const trf_real *stats)
 {
     trf__norm_gradient n;
@@ -26320,7 +26331,7 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
 {
     const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
     p.most = 1;
@@ -26349,8 +26360,8 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
     loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->outer.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
+    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
+    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
     loss.first = pass->back.first;
     trf__loss_pairs(pass, o, &loss);
     trf__loss_teachers(pass, &loss);
@@ -26614,7 +26625,7 @@ struct trf_trainer {
                                        TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
-    trf__tile *tiles;
+    trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
@@ -26637,15 +26648,15 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights
-                                       of trf_learn's best validation. Checkpoints have them */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
+                                       weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
-    trf_learn_state learning;       /* how far trf_learn has come */
+    trf_learn_state learning;       /* how far trf_trainer_learn has come */
     trf__teachers teachers;
 };
 
@@ -26750,10 +26761,10 @@ TRF__FN size_t trf__marks_bytes(int32_t n_params)
 
 /* Divides the parameters into tiles, on the device. Weight decay is for matrices; embeddings,
    learned positions and matrices tied to them have none unless decay_all is 1. */
-TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
+TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
-    trf__tile tile;
+    trf__param_tile tile;
     int64_t n = 0, at;
     int32_t i;
     for (i = 0; i < t->model->layout.n_params; i++) {
@@ -26777,7 +26788,7 @@ enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16
 
 /* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
-                                      const trf__reach *held, const trf_train_options *o)
+                                      const trf__layer_range *range, const trf_train_options *o)
 {
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
@@ -26792,7 +26803,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     limits.target_rows = trf__has_target(c) ? run->backend->padded(run, target_tokens)
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
-    if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
+    if (trf__has_target(c) ? range->n[1] == 0 : !range->projects) limits.target_rows = 0;
     limits.copies = trf__copies(o);
     limits.source_rows *= limits.copies;
     limits.target_rows *= limits.copies;
@@ -26814,7 +26825,7 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     t->gradients = trf__take_reals(&cursor, t->n_gradients, trf__rounds(&t->options));
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
-    t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
+    t->tiles = (trf__param_tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__param_tile));
     t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
     t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
     if (packed > 0) t->pass.weights.packed = trf__take(&cursor, 1, packed);
@@ -26828,7 +26839,7 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
 {
     trf_device device = trf__device_with(&c->device, o->threads);
     trf__run run = trf__run_on(&device, &o->hooks);
-    trf__limits limits = trf__train_limits(&run, c, &layout->held, o);
+    trf__limits limits = trf__train_limits(&run, c, &layout->range, o);
     trf__pass pass = trf__pass_of(c, layout, &limits, o, &run);
     trf_trainer count;
     TRF__ZERO(count);
@@ -26900,7 +26911,7 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
                          (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
                          (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
-    trf__cut_tiles(t, t->options.decay_all);
+    trf__split_params(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
     t->pass.back.who = t;
     t->unsummed = t->n_gradients;
@@ -26973,7 +26984,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;
-    limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
+    limits = trf__train_limits(&model->run, &model->config, &model->layout.range, options);
     device = trf__device_with(&model->config.device, options->threads);
     status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
                             &options->hooks, err);
@@ -27012,7 +27023,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
    of its memory. */
-TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o,
+TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
                                   trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
@@ -27046,15 +27057,15 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_home(trainer, &o, err));
-    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->held, &o);
+    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
     limits.longest = trf__max64(limits.longest, pass->plan.limits.longest);
     if (memcmp(&limits, &pass->plan.limits, sizeof limits) != 0)
         TRF__TRY(trf__pass_resize(pass, &limits, err));
-    if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
+    if (o.decay_all != trainer->options.decay_all) trf__split_params(trainer, o.decay_all);
     trf__follow_options(pass, &o);
     pass->back.options_set++;        /* lists recorded so far have the old options */
     pass->run.hooks = o.hooks;
@@ -27109,7 +27120,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
                          "no parameter of the model matches \"%.80s\"", pattern);
-    trf__cut_tiles(trainer, trainer->options.decay_all);
+    trf__split_params(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;
 }
@@ -27171,7 +27182,7 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     trf__mix j;
     trf__scale_states(pass, pass->decoder.out, rows);
     j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.w = trf__weight(pass, &pass->layout->model.generator);
     j.bias = trf__generator_bias(pass);
     j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
     j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
@@ -27332,8 +27343,8 @@ TRF__FN void trf__sum_round(trf_trainer *t)
     const trf_train_options *o = &t->options;
     int32_t i = layout->n_parts;
     while (t->unsummed > 0) {
-        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* to a layer's first sublayer */
-        trf__sum_from(t, i >= 0 ? layout->parts[i].in.w : 0);
+        do i--; while (i >= 0 && layout->specs[i].number > 0);     /* to a layer's first sublayer */
+        trf__sum_from(t, i >= 0 ? layout->specs[i].in.w : 0);
     }
     if (o->all_reduce && o->all_reduce_end && !t->reduce_failed)
         t->reduce_failed = o->all_reduce_end(o->user) != 0;
@@ -27693,7 +27704,7 @@ TRF__FN double trf__exact_get(const trf_real *from)
    stages that have it brings its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
-    const trf__outer *at = &whole->outer;
+    const trf__model_params *at = &whole->model;
     if (p->offset == at->src_embed && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
     if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
@@ -27750,7 +27761,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         k += brings;
         by = trf__shared_by(&t->model->config, &stage->whole, p);
         n = trf__ceil_div(trf__param_size(p), TRF__TILE);
-        if (brings && by && !own->held.embeds[by - 1]) { tile += n; brings = 0; }
+        if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
             else memset(to, 0, TRF__EXACT * sizeof *to);
@@ -27977,7 +27988,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage)
     t = stage->trainer;
     if (t->stage == stage) trf_trainer_discard_gradients(t);
     for (i = 0; stage->slots && i < stage->n_slots; i++)
-        if (stage->slots[i].pass.run.backend) trf__pass_empty(&stage->slots[i].pass);
+        if (stage->slots[i].pass.run.backend) trf__pass_free(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
                                  trf__bytes(stage->n_device, sizeof(trf_real)));
     trf__free(&t->options.hooks, stage->memory, stage->bytes);
@@ -28030,7 +28041,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
         pass->plan.has = TRF__KEPT;
-        TRF__TRY(trf__pass_furnish(pass, &t->pass.plan.limits, &t->options, err));
+        TRF__TRY(trf__pass_alloc(pass, &t->pass.plan.limits, &t->options, err));
     }
     return TRF_OK;
 }
@@ -30471,7 +30482,7 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
     trf__scale_states(pass, stack->out, stack->rows);
     j.sum = sum; j.logits = logits;
     j.x = stack->out;
-    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.w = trf__weight(pass, &pass->layout->model.generator);
     j.bias = trf__generator_bias(pass);
     j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
     j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
@@ -30873,7 +30884,7 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
 /* The same of the second head, which has a row for each sequence. */
 TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
 {
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     int64_t rows = pass->n_sentences;
     TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
                            trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
@@ -31983,7 +31994,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
-    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
+    r.n_phrase_next = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_PHRASE_NEXT);
     r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
@@ -32006,9 +32017,9 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
-    if (r.n_wishes) {
-        r.wishes = (int32_t *)trf__take(cursor, n * r.n_wishes, sizeof(int32_t));
-        r.wished = trf__take_reals(cursor, n, r.n_wishes);
+    if (r.n_phrase_next) {
+        r.phrase_next = (int32_t *)trf__take(cursor, n * r.n_phrase_next, sizeof(int32_t));
+        r.phrase_next_scores = trf__take_reals(cursor, n, r.n_phrase_next);
     }
     return r;
 }
@@ -32428,7 +32439,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
                                     trf_error *err)
 {
     trf__required *r = &t->required;
-    int64_t total = 0, n = r->n_each - first, k, j, wishes = 0;
+    int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
     if (n > TRF__MAX_REQUIRED)
         return trf__fail(err, TRF_E_LIMIT, -1, "texts",
@@ -32442,7 +32453,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
-        wishes += f->bytes ? 4 : 2;
+        phrase_next += f->bytes ? 4 : 2;
         if (total > TRF__MAX_PHRASE_TOKENS)
             return trf__fail(err, TRF_E_LIMIT, -1, "texts",
                              "the texts of a sentence must have at most %d tokens together",
@@ -32452,8 +32463,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     p->total = (int32_t)total;
     if (p->n > t->rules.phrases.n) t->rules.phrases.n = p->n;
     if (p->total > t->rules.phrases.total) t->rules.phrases.total = p->total;
-    wishes = trf__min64(wishes, TRF__MAX_WISHES);
-    if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
+    phrase_next = trf__min64(phrase_next, TRF__MAX_PHRASE_NEXT);
+    if (phrase_next > t->rules.n_phrase_next) t->rules.n_phrase_next = (int32_t)phrase_next;
     return TRF_OK;
 }
 
@@ -32564,7 +32575,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
     int32_t lists = x && x->n_texts > 0 ? n : 1, i;
-    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
+    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_phrase_next = 0;
     t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));
@@ -32640,7 +32651,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_wishes,
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_phrase_next,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -32833,7 +32844,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder a;
-    wanted += h->rules.n_wishes;
+    wanted += h->rules.n_phrase_next;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -32891,8 +32902,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->outer.generator);
-    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->outer.generator_b);
+    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->model.generator);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -32916,7 +32927,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
-    shape.wishes = h->rules.n_wishes;
+    shape.phrase_next = h->rules.n_phrase_next;
     shape.beam_bytes = (int64_t)h->beam_bytes;
     return trf__run_list(&t->reader.pass.run, &shape, trf__issue_token, &job, err);
 }
@@ -33135,7 +33146,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 
 // >>round-steps    taking sentences in, and storing answers
 //
-// On a device the host learns only from trf__round_look how searches stand. Between two looks it
+// On a device the host learns only from trf__round_poll how searches stand. Between two looks it
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
 /* The most rows that the lists and the activations of all models can hold. */
@@ -33254,7 +33265,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
    and candidates of the next tokens. If several tokens are issued before the next look, these are
    upper bounds. */
-TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted,
+TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
@@ -33302,7 +33313,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         /* a sentence may end at once (a full prefix): then its place is free again */
         while (look && status == TRF_OK) {
             if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
-            if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
+            if (status == TRF_OK) status = trf__round_poll(t, round, &wanted, err);
             look = trf__round_admits(round);
         }
         if (status != TRF_OK || round->taken == 0) break;
@@ -33687,22 +33698,22 @@ TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentenc
         ? translator->n_answers[sentence] : 0;
 }
 
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
-                                                int32_t rank)
+TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
+                                                    int32_t sentence, int32_t rank)
 {
     if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
-                                       int32_t rank, char *text,
-                                       size_t size, size_t *bytes, trf_error *err)
+TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
+                                              int32_t rank, char *text, size_t size, size_t *bytes,
+                                              trf_error *err)
 {
     const trf_hypothesis *h;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_hypothesis_at(translator, sentence, rank);
+    h = trf_translator_answer(translator, sentence, rank);
     if (!h)
         return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
                          "sentence %d has %d results, got rank %d",
@@ -33746,7 +33757,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZERO(options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
+    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
 }
 
 TRF__FOR_SPEED
@@ -33935,7 +33946,7 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
 
 /* How many of n ids end with a whole character, counted from `told` on. Bytes at the end may be the
    beginning of a character that the next ids complete. */
-TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
     if (v && v->byte_bpe) return trf__byte_bpe_whole(v, ids, told, n);
     while (v && v->pieces && told < n) {
@@ -33956,7 +33967,7 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 {
     const trf_vocab *v = g->model->target;
     const int32_t *ids = s->answer.ids;
-    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->emitted, n);
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__complete_ids(v, ids, s->emitted, n);
     size_t before, all, alone;
     *text = "";
     if (!v || end == s->emitted) return TRF_OK;
@@ -34062,7 +34073,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 
 /* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
    only if `last` is set. Returns the number of sequences. The spans note which they are. */
-TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
+TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
     int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
@@ -34145,7 +34156,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
     /* few enough rows for our own products, never CBLAS */
-    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
+    while ((n = trf__list_unread_rows(g, &next, last, last ? g->rows_per_step
                                      : (int64_t)TRF__PACKED_ROWS)) > 0) {
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
@@ -34440,7 +34451,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->answer.log_probabilities = s->each;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
-        s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        s->emitted = trf__complete_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
         for (k = 0; k < s->n_source; k++)
@@ -34510,7 +34521,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     return TRF_OK;
 }
 
-TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
+TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)
 {
     return sampler && sequence >= 0 && sequence < sampler->count
         ? &sampler->sampled[sequence].answer : NULL;
@@ -35840,9 +35851,10 @@ TRF__FOR_SIZE
 //   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
 //                      matrix is stored once: under src_embed.weight (all tied), or under
 //                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
-//                      optimizer.v.NAME; and if there are any, the moving average and trf_learn's
-//                      best weights: average.NAME and best.NAME. A matrix of type I8 has the
-//                      scales of its rows beside it, NAME_scale of type F32. The last, of type U8,
+//                      optimizer.v.NAME; and if there are any, the moving average and the best
+//                      weights of trf_trainer_learn: average.NAME and best.NAME. A matrix of type
+//                      I8 has the scales of its rows beside it, NAME_scale of type F32. The last,
+//                      of type U8,
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
@@ -35855,10 +35867,10 @@ TRF__FOR_SIZE
 //                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
-//                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
-//                      of trf_learn_state; with frozen parameters, trf.frozen: 1 or 0 for each, in
-//                      the order of trf_model_parameter. For a parameter that is frozen or was,
-//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
+//                      trf.corpus.epoch, .batch and .fingerprint; from trf_trainer_learn,
+//                      trf.learn.FIELD of trf_learn_state; with frozen parameters, trf.frozen: 1 or
+//                      0 for each, in the order of trf_model_parameter. For a parameter that is frozen or
+//                      was, trf.missed.NAME: the number of updates that it missed; if it is frozen now,
 //                      less the number of all updates when it froze. "format": "pt" is for users of
 //                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
 //                      come from the file that the model was loaded from.
@@ -37034,7 +37046,7 @@ TRF__FOR_SIZE
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
 // the moments, the training options, the frozen parameters, a place in the corpus, and what
-// trf_learn needs: its validations, the moving average, the best weights. The place is
+// trf_trainer_learn needs: its validations, the moving average, the best weights. The place is
 // the beginning of the step that is not complete: its batches are delivered again. Random numbers
 // need no state. They follow from the seed, the step and the position in the batch (>>dropout).
 
@@ -37249,11 +37261,11 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
                              "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
                              (long long)(least + updates), (long long)t->missed[i]);
     }
-    trf__cut_tiles(t, t->options.decay_all);
+    trf__split_params(t, t->options.decay_all);
     return TRF_OK;
 }
 
-/* Reads what trf_learn needs, as far as the file has it. */
+/* Reads what trf_trainer_learn needs, as far as the file has it. */
 TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
 {
     const trf_model *model = t->model;
@@ -38399,7 +38411,7 @@ TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
 
 /* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
    are no worse than none. */
-TRF__FN double trf__worth(trf_metric metric, double score)
+TRF__FN double trf__oriented_score(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score
          : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
@@ -38408,14 +38420,14 @@ TRF__FN double trf__worth(trf_metric metric, double score)
 /* A NaN is worse than any number. */
 TRF__FN int trf__improves(trf_metric metric, double a, double b)
 {
-    return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
+    return b != b ? a == a : trf__oriented_score(metric, a) > trf__oriented_score(metric, b);
 }
 
 /* Whether score a with loss a_loss is better than score b with loss b_loss. */
 TRF__FN int trf__is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
 {
     return trf__improves(metric, a, b) ||
-           (trf__worth(metric, a) == trf__worth(metric, b) &&
+           (trf__oriented_score(metric, a) == trf__oriented_score(metric, b) &&
             (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
 }
 
@@ -38666,14 +38678,14 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     some.ids = ids; some.lengths = lengths; some.count = n;
     if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
     for (k = 0; k < n; k++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        const trf_hypothesis *h = trf_translator_answer(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
     }
     return TRF_OK;
 }
 
-/* trf_error_rate, which also counts the answers that were cut at the length limit. */
+/* trf_translator_error_rate, which also counts the answers that were cut at the length limit. */
 TRF__COLD
 TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
                                    double *percent, int64_t *cut, trf_error *err)
@@ -38724,8 +38736,8 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     return status;
 }
 
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err)
+TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                             double *percent, trf_error *err)
 {
     int64_t cut;
     return trf__error_rate(translator, pairs, percent, &cut, err);
@@ -38734,7 +38746,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
 TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
-// >>by-itself      trf_learn: updates until one of the ends
+// >>by-itself      trf_trainer_learn: updates until one of the ends
 //
 // Update, validate every now and then, remember the best weights, leave them in the model. The ends
 // are updates, seconds, epochs, patience and the progress callback, whichever comes first. How far
@@ -38780,7 +38792,7 @@ TRF__FN double trf__seconds(void)
     return difftime(time(NULL), (time_t)0);
 }
 
-TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
+TRF_API trf_learn_state *trf_trainer_learn_state(trf_trainer *trainer)
 {
     return trainer ? &trainer->learning : NULL;
 }
@@ -39284,9 +39296,9 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     return trf__weights_alloc(t, &t->best, "best", err);
 }
 
-TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report,
-                             trf_error *err)
+TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
+                                     const trf_batch *held_out, const trf_learn_options *options,
+                                     trf_learn_report *report, trf_error *err)
 {
     trf_learn_options defaults = trf_learn_defaults();
     trf_learn_report own;
@@ -41042,8 +41054,8 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
                                           r->teacher_share, err);
     if (status == TRF_OK)
-        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data), &r->learning, report,
-                           err);
+        status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
+                                   &r->learning, report, err);
     trf_trainer_destroy(trainer);
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
@@ -41101,16 +41113,16 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, its copy on the device, and the pointer of the op's job to that copy. */
-typedef struct trf__guest { void *host, *device, *field; size_t bytes; char use; } trf__guest;
+typedef struct trf__staged { void *host, *device, *field; size_t bytes; char use; } trf__staged;
 enum {
-    TRF__GUESTS = 24,                   /* more than any block has: the backward of multi-head
+    TRF__STAGED = 24,                   /* more than any block has: the backward of multi-head
                                            attention has 19 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
 struct trf_context {
     trf__run run;
-    trf__guest guests[TRF__GUESTS]; int n_guests;       /* of the running call */
+    trf__staged staged[TRF__STAGED]; int n_staged;       /* of the running call */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
@@ -41164,13 +41176,13 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its guests and dropout
+/* Begins a call with an empty job. A check may have ended the last call, so its staged and dropout
    go now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
     memset(job, 0, bytes);
-    c->n_guests = 0;
+    c->n_staged = 0;
     c->run.now = NULL;
     return TRF_OK;
 }
@@ -41179,9 +41191,9 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
    pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
 TRF__FN void trf__guest_of(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
-    trf__guest guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
+    trf__staged guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
-    if (host && !c->run.backend->on_host) c->guests[c->n_guests++] = guest;
+    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = guest;
 }
 
 /* Ids, positions or targets. */
@@ -41263,13 +41275,13 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
     int i;
-    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
-        if (c->guests[i].use != 'i')
-            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
+    for (i = 0; status == TRF_OK && i < c->n_staged; i++)
+        if (c->staged[i].use != 'i')
+            run->backend->download(run, c->staged[i].host, c->staged[i].device, c->staged[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++)
-        run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
-    c->n_guests = 0;
+    for (i = 0; i < c->n_staged; i++)
+        run->backend->release(run, c->staged[i].device, c->staged[i].bytes);
+    c->n_staged = 0;
     c->run.now = NULL;
     return status;
 }
@@ -41279,12 +41291,12 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i, n = c->n_guests;
+    int i, n = c->n_staged;
     for (i = 0; i < n; i++) {
-        trf__guest *guest = &c->guests[i];
+        trf__staged *guest = &c->staged[i];
         guest->device = run->backend->alloc(run, guest->bytes);
         if (!guest->device) {
-            c->n_guests = i;
+            c->n_staged = i;
             return trf__end(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                          "no memory on the device for the tensors"), err);
         }
@@ -42278,4 +42290,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1520659843
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1296154714

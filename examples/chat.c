@@ -73,7 +73,7 @@ static trf_status answer(trf_sampler *sampler, const trf_vocab *vocab, const str
     if ((status = trf_sampler_begin(sampler, &begin, err))) return status;
     while (live && !status) status = trf_sampler_step(sampler, 1, &live, err);
     puts("");
-    given = trf_sampler_at(sampler, 0);
+    given = trf_sampler_answer(sampler, 0);
     if (status || (status = make_room(given->n, err))) return status;
     memcpy(talk.ids + talk.n, given->ids, (size_t)given->n * sizeof *talk.ids);
     talk.n += given->n;

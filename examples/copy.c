@@ -48,7 +48,7 @@ int main(void)
 
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     if (trf_translate(translator, &asked, NULL, &err)) goto done;
-    best = trf_hypothesis_at(translator, 0, 0);         /* of sentence 0 the best */
+    best = trf_translator_answer(translator, 0, 0);         /* of sentence 0 the best */
     printf("5 9 7 ->");
     for (i = 0; i < best->n; i++) printf(" %d", (int)best->ids[i]);
     printf("\n");

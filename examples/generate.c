@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     printf("%s", recipe->reasons);
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
                   NULL, &err)) goto done;
 
     sampling.temperature = 0.5;                         /* below 1: likely letters more often */

@@ -28,7 +28,7 @@ static int show(void *user, const trf_learn_progress *p)
     return 0;
 }
 
-/* trf_learn calls it where a run can go on from: every save_every updates, after a new best
+/* trf_trainer_learn calls it where a run can go on from: every save_every updates, after a new best
    validation, and when it ends or is interrupted. */
 static void save(void *user, const trf_trainer *trainer, const trf_corpus *corpus)
 {
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     } else goto done;           /* damaged, or of other data: leave the file as it is */
 
-    if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), learning, NULL,
+    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), learning, NULL,
                   &err)) goto done;
     if (trf_model_save(model, path, NULL, &err)) goto done;       /* it has the best weights */
     remove(checkpoint);

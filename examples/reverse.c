@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     recipe->learning.progress = show;
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
                   NULL, &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     for (i = 0; i < TESTS; i++) {

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     recipe->learning.user = &updates;
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_learn(trainer, trf_dataset_corpus(data), NULL, &recipe->learning, NULL, &err))
+    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), NULL, &recipe->learning, NULL, &err))
         goto done;
     if (trf_model_save(model, "translate.safetensors", NULL, &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;

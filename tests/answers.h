@@ -173,7 +173,7 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
         OK(trf_sampler_begin(sampler, &batch, &err));
         OK(trf_sampler_step(sampler, 20, NULL, &err));
         for (i = 0; i < SENTENCES; i++) {
-            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            const trf_hypothesis *h = trf_sampler_answer(sampler, i);
             hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
             hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
         }

@@ -124,7 +124,7 @@ static KIT_UNUSED trf_status kit_translate(trf_translator *t, const int32_t *sou
     *n = 0;
     status = trf_translate(t, &one, NULL, err);
     if (status != TRF_OK) return status;
-    best = trf_hypothesis_at(t, 0, 0);
+    best = trf_translator_answer(t, 0, 0);
     *n = best->n;
     if (best->n > capacity) return TRF_E_LIMIT;
     if (best->n > 0) memcpy(target, best->ids, (size_t)best->n * sizeof *target);
@@ -144,7 +144,7 @@ static KIT_UNUSED trf_status kit_translate_with(trf_translator *t, const trf_seq
 static KIT_UNUSED int32_t kit_count(const trf_translator *t, int32_t sentence)
 {
     int32_t n = 0;
-    while (trf_hypothesis_at(t, sentence, n)) n++;
+    while (trf_translator_answer(t, sentence, n)) n++;
     return n;
 }
 

@@ -101,7 +101,7 @@ int main(void)
     if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err))
         return 2;
     if (trf_translate(translator, &one, NULL, &err)) return 3;
-    best = trf_hypothesis_at(translator, 0, 0);
+    best = trf_translator_answer(translator, 0, 0);
     for (i = 0; i < best->n; i++) printf("%d ", (int)best->ids[i]);
     trf_translator_destroy(translator);
     trf_model_destroy(model);

@@ -67,7 +67,7 @@ static uint64_t translations(uint64_t hash, const trf_model *model, const trf_se
     MUST(trf_translate(translator, sources, NULL, &err));
     for (i = 0; i < sources->count; i++)
         for (k = 0; k < kit_count(translator, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
+            const trf_hypothesis *h = trf_translator_answer(translator, i, k);
             hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
             hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
             hash = hash_bytes(hash, &h->score, sizeof h->score);

@@ -228,7 +228,7 @@ static KIT_UNUSED uint64_t hash_answers(uint64_t hash, const trf_translator *t, 
     int32_t i, k;
     for (i = 0; i < sentences; i++)
         for (k = 0; k < kit_count(t, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+            const trf_hypothesis *h = trf_translator_answer(t, i, k);
             hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
             hash = hash_bytes(hash, &h->n, sizeof h->n);
             hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);

@@ -245,7 +245,7 @@ static void read_files(const char *folder)
         works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;
         while (live && works("it goes on", trf_sampler_step(generator, 20, &live, &err), &err)) {}
-        h = trf_sampler_at(generator, 0);
+        h = trf_sampler_answer(generator, 0);
         works("its text",
               trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, answer, sizeof answer,
                                NULL, &err),

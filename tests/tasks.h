@@ -222,9 +222,9 @@ static void check_hypotheses(trf_translator *translator, const trf_search *searc
     double p[64 * VOCAB];
     for (i = 0; i < sources->count; at += sources->lengths[i], i++) {
         assert_in_range(kit_count(translator, i), 1, search->n_best);
-        assert_null(trf_hypothesis_at(translator, i, kit_count(translator, i)));
+        assert_null(trf_translator_answer(translator, i, kit_count(translator, i)));
         for (k = 0; k < kit_count(translator, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
+            const trf_hypothesis *h = trf_translator_answer(translator, i, k);
             double sum = 0, length = h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0);
             log_probabilities(look, sources->ids + at, sources->lengths[i], h->ids, h->n, VOCAB, p);
             for (j = 0; j < h->n; j++) {
@@ -238,7 +238,7 @@ static void check_hypotheses(trf_translator *translator, const trf_search *searc
                         < 1e-12 * (1 - h->score));
             assert_true(h->proven == 0 || h->proven == 1);
             if (k > 0) {
-                const trf_hypothesis *before = trf_hypothesis_at(translator, i, k - 1);
+                const trf_hypothesis *before = trf_translator_answer(translator, i, k - 1);
                 assert_true(h->score <= before->score && h->proven <= before->proven);
                 assert_false(h->n == before->n &&
                              memcmp(h->ids, before->ids, (size_t)h->n * sizeof *h->ids) == 0);

@@ -370,16 +370,16 @@ static void same_bits(void **state)
 #if TRF__TILES && OWN_LEVEL
 TRF__AMX static void tiles_by(char sums[2][1024], const char *a, const char *b, const char *c)
 {
-    trf__tiles_begin();
-    TRF__TILE_LOAD(0, c, 64);
-    TRF__TILE_LOAD(1, c, 64);
-    TRF__TILE_LOAD(2, a, 64);
-    TRF__TILE_LOAD(3, b, 64);
-    TRF__TILE_BF16(0, 2, 3);
-    TRF__TILE_INT8(1, 2, 3);
-    TRF__TILE_STORE(0, sums[0], 64);
-    TRF__TILE_STORE(1, sums[1], 64);
-    trf__tiles_end();
+    trf__amx_begin();
+    TRF__AMX_LOAD(0, c, 64);
+    TRF__AMX_LOAD(1, c, 64);
+    TRF__AMX_LOAD(2, a, 64);
+    TRF__AMX_LOAD(3, b, 64);
+    TRF__AMX_BF16(0, 2, 3);
+    TRF__AMX_INT8(1, 2, 3);
+    TRF__AMX_STORE(0, sums[0], 64);
+    TRF__AMX_STORE(1, sums[1], 64);
+    trf__amx_end();
 }
 #endif
 
@@ -393,7 +393,7 @@ static void tiles_are_emulated(void **state)
         float c[256], x;
         int round, i;
         real_instructions = 1;
-        for (round = 0; trf__has_tiles() && round < 1000; round++) {
+        for (round = 0; trf__has_amx() && round < 1000; round++) {
             uint32_t bits;
             for (i = 0; i < 1024; i++) {
                 x = (float)ldexp(drawn(), round % 30);

@@ -493,7 +493,7 @@ static void growing(void **state)
         for (i = 0; i < n; i++)
             list[i] = pick(3) ? 0x80 + pick(128) : 1 + pick(TOKENS - 1);
         for (i = 1; i <= n; i++) {
-            int32_t end = i < n ? trf__whole_ids(v, list, told, i) : n;
+            int32_t end = i < n ? trf__complete_ids(v, list, told, i) : n;
             assert_true(end >= told && end <= i);
             /* at most the last three ids wait, unless one of them ends and begins characters */
             if (vocabulary[list[i - 1]].kind == 0 && list[i - 1] < 128) assert_int_equal(end, i);
@@ -506,10 +506,10 @@ static void growing(void **state)
     }
     /* a beginning that never ends does not wait for ever */
     { const int32_t list[] = {0xE2, 0xE2, 0xE2, 0xE2};
-      assert_int_equal(trf__whole_ids(v, list, 0, 4), 3); }
+      assert_int_equal(trf__complete_ids(v, list, 0, 4), 3); }
     { const int32_t list[] = {'a', 0xE4, id_of("<s>"), 0xB8};
-      assert_int_equal(trf__whole_ids(v, list, 0, 1), 1);
-      assert_int_equal(trf__whole_ids(v, list, 0, 4), 1); }
+      assert_int_equal(trf__complete_ids(v, list, 0, 1), 1);
+      assert_int_equal(trf__complete_ids(v, list, 0, 4), 1); }
     trf_vocab_destroy(v);
 }
 

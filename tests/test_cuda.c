@@ -432,8 +432,8 @@ static void test_answers_equal_the_cpu(void **state)
             for (s = 0; s < batch.source.count; s++) {
                 assert_int_equal(kit_count(on[0], s), kit_count(on[1], s));
                 for (n = 0; n < kit_count(on[0], s); n++) {
-                    const trf_hypothesis *a = trf_hypothesis_at(on[0], s, n),
-                                         *b = trf_hypothesis_at(on[1], s, n);
+                    const trf_hypothesis *a = trf_translator_answer(on[0], s, n),
+                                         *b = trf_translator_answer(on[1], s, n);
                     assert_int_equal(a->n, b->n);
                     assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
                     near_or_fail(kinds[i].name, n, a->score, b->score, 1e-5);

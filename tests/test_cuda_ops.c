@@ -837,7 +837,7 @@ static void test_pairs(void **state) { (void)state; check_cross_entropy(1); }
 static void test_adam(void **state)
 {
     enum { N = 5000 };
-    static const trf__tile tiles[] = {{0, 4096, 0, 1}, {4096, 900, -3, 0}, {4996, 4, -1, 1}};
+    static const trf__param_tile tiles[] = {{0, 4096, 0, 1}, {4096, 900, -3, 0}, {4996, 4, -1, 1}};
     struct thing *m, *v, *g, *t_tiles, *partial, *slots;
     trf_real slot[TRF__TALLIES] = { 0 };
     trf_real *wide, *narrow;
@@ -861,7 +861,7 @@ static void test_adam(void **state)
             c.partial = (double *)(void *)partial->at[r];
             c.gradients = REAL(g);
             c.slots = REAL(slots);
-            c.tiles = (const trf__tile *)t_tiles->at[r];
+            c.tiles = (const trf__param_tile *)t_tiles->at[r];
             c.n_tiles = 3;
             c.clip_norm = 0.5;
             ON->clip(&runs[r], &c);

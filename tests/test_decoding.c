@@ -146,7 +146,7 @@ static void forced_prefix(void **state)
     memcpy(sources + 5, question, sizeof question);
     OK(kit_translate_with(translator, &x, &forced, NULL, 0, &err));
     for (k = 0; k < kit_count(translator, 0); k++) {
-        const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+        const trf_hypothesis *h = trf_translator_answer(translator, 0, k);
         double sum = 0;
         assert_true(h->n >= 3);
         assert_memory_equal(h->ids, prefix, sizeof prefix);
@@ -157,15 +157,15 @@ static void forced_prefix(void **state)
                     close_enough() * (1 + h->n)); /* forced tokens count */
     }
     {   /* an empty prefix is none */
-        const trf_hypothesis *free_one = trf_hypothesis_at(translator, 1, 0);
+        const trf_hypothesis *free_one = trf_translator_answer(translator, 1, 0);
         int32_t kept[64], n = free_one->n;
         double score = free_one->score;
         memcpy(kept, free_one->ids, (size_t)n * sizeof *kept);
         OK(trf_translate(translator, &x, NULL, &err));
-        assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, n);
-        assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept,
+        assert_int_equal(trf_translator_answer(translator, 0, 0)->n, n);
+        assert_memory_equal(trf_translator_answer(translator, 0, 0)->ids, kept,
                             (size_t)n * sizeof *kept);
-        assert_true(fabs(trf_hypothesis_at(translator, 0, 0)->score - score) < 1e-5);
+        assert_true(fabs(trf_translator_answer(translator, 0, 0)->score - score) < 1e-5);
     }
     {   /* each sentence has its own, in one round and in several */
         static const int32_t many[6] = {9, 4, 4, 11, 7, 5}, lengths_of[5] = {1, 0, 2, 0, 3};
@@ -179,7 +179,7 @@ static void forced_prefix(void **state)
             OK(kit_translate_with(t, &all, &each, NULL, 0, &err));
             for (at = i = 0; i < 5; at += lengths_of[i++])
                 for (k = 0; k < kit_count(t, i); k++) {
-                    const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                    const trf_hypothesis *h = trf_translator_answer(t, i, k);
                     assert_true(h->n >= lengths_of[i]);
                     assert_memory_equal(h->ids, many + at, (size_t)lengths_of[i] * sizeof *many);
                 }
@@ -215,7 +215,7 @@ static void length_limits(void **state)
             translator = translator_of(learnt, &search);
             OK(trf_translate(translator, &x, NULL, &err));
             for (k = 0; k < kit_count(translator, 0); k++) {
-                const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+                const trf_hypothesis *h = trf_translator_answer(translator, 0, k);
                 assert_in_range(h->n, least, most);
                 if (h->ended == TRF_ENDED_MAX_LENGTH) assert_int_equal(h->n, most);
             }
@@ -315,7 +315,7 @@ static void greedy_is_a_loop_over_logits(void **state)
     (void)state;
     OK(trf_translate(translator, x, NULL, &err));
     for (i = 0; i < x->count; at += x->lengths[i], i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(translator, i, 0);
         int32_t ids[64], best = -1;
         double sum = 0;
         for (n = 0; n < 2 * x->lengths[i] + 20; n++) {
@@ -391,7 +391,7 @@ static void cache_is_recomputation(void **state)
         for (i = 0; i < 2; at += two.lengths[i], i++)
             for (k = 0; k < kit_count(t, i); k++) {
                 trf_translator *look = translator_of(model, NULL);
-                const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                const trf_hypothesis *h = trf_translator_answer(t, i, k);
                 double lp[64 * VOCAB], sum = 0;
                 int32_t j;
                 log_probabilities(look, two.ids + at, two.lengths[i], h->ids, h->n, VOCAB, lp);
@@ -505,7 +505,7 @@ static void wide_beam_is_exhaustive(void **state)
         OK(trf_translate(translator, &x, NULL, &err));
         assert_int_equal(kit_count(translator, 0), BEST);
         for (k = 0; k < BEST; k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+            const trf_hypothesis *h = trf_translator_answer(translator, 0, k);
             assert_true(fabs(h->score - all[k].score) < close_enough() * 10);
             assert_int_equal(h->proven, 1);
             /* a tie */
@@ -535,7 +535,7 @@ static void beam_wider_than_vocabulary(void **state)
     translator = translator_of(learnt, &search);
     OK(trf_translate(translator, &x, NULL, &err));
     check_hypotheses(translator, &search, &x);
-    assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, 5);
+    assert_int_equal(trf_translator_answer(translator, 0, 0)->n, 5);
     trf_translator_destroy(translator);
     search.max_length_a = 0;
     search.max_length_b = one;          /* nine tokens alone, or nothing */
@@ -564,8 +564,8 @@ static void alone_as_in_a_batch(void **state)
         OK(trf_translate(single, &one, NULL, &err));
         assert_int_equal(kit_count(single, 0), kit_count(many, i));
         for (k = 0; k < kit_count(single, 0); k++) {
-            const trf_hypothesis *a = trf_hypothesis_at(single, 0, k),
-                                 *b = trf_hypothesis_at(many, i, k);
+            const trf_hypothesis *a = trf_translator_answer(single, 0, k),
+                                 *b = trf_translator_answer(many, i, k);
 #if defined(TRF_NO_CBLAS)
             assert_true(a->score == b->score &&
                         a->log_probability == b->log_probability); /* the same bits */
@@ -593,8 +593,8 @@ static void rounds_do_not_matter(void **state)
     (void)state;
     OK(trf_translate(t, x, NULL, &err));
     for (i = 0; i < PAIRS; i++) {
-        n[i] = trf_hypothesis_at(t, i, 0)->n;
-        memcpy(ids[i], trf_hypothesis_at(t, i, 0)->ids, (size_t)n[i] * sizeof **ids);
+        n[i] = trf_translator_answer(t, i, 0)->n;
+        memcpy(ids[i], trf_translator_answer(t, i, 0)->ids, (size_t)n[i] * sizeof **ids);
     }
     trf_translator_destroy(t);
     for (most = 1; most < PAIRS; most += 6) {
@@ -603,8 +603,8 @@ static void rounds_do_not_matter(void **state)
         t = translator_of(learnt, &search);
         OK(trf_translate(t, x, NULL, &err));
         for (i = 0; i < PAIRS; i++) {
-            assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
-            assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, ids[i],
+            assert_int_equal(trf_translator_answer(t, i, 0)->n, n[i]);
+            assert_memory_equal(trf_translator_answer(t, i, 0)->ids, ids[i],
                                 (size_t)n[i] * sizeof **ids);
         }
         trf_translator_destroy(t);
@@ -640,7 +640,7 @@ static void finished_sentences_leave(void **state)
     n_steps = 0;
     OK(trf_translate(translator, &x, NULL, &err));
     for (i = 0; i < 2; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(translator, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
         for (k = 0; k < h->n; k++) assert_true(h->ids[k] >= 3);
         steps[i] = h->n + 1;

@@ -285,7 +285,7 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
         for (i = 0; i < SOURCES; i++) {
             assert_int_equal(kit_count(t, i), n[i]);
             for (k = 0; k < n[i]; k++)
-                same_answer(trf_hypothesis_at(t, i, k), &plain[i][k], 0, tolerance);
+                same_answer(trf_translator_answer(t, i, k), &plain[i][k], 0, tolerance);
         }
         trf_translator_destroy(t);
     }
@@ -357,7 +357,7 @@ static void test_a_model_twice(void **state)
         assert_true(hash_answers(1, t[0], SOURCES) == hash_answers(1, t[1], SOURCES));
         for (j = 0; j < SOURCES; j++)
             for (k = 0; k < kit_count(t[0], j); k++) {
-                const trf_hypothesis *h = trf_hypothesis_at(t[0], j, k), *b = trf_hypothesis_at(t[2], j, k);
+                const trf_hypothesis *h = trf_translator_answer(t[0], j, k), *b = trf_translator_answer(t[2], j, k);
                 assert_non_null(b);
                 assert_int_equal(h->n, b->n);
                 assert_memory_equal(h->ids, b->ids, (size_t)h->n * sizeof *h->ids);
@@ -393,8 +393,8 @@ static void test_many_models(void **state)
             OK(kit_translator_ensemble(&t, many, pass ? NULL : ones, TRF_MAX_MODELS, &s, &err));
             OK(trf_translate(t, &x, NULL, &err));
             if (factor == 1)
-                assert_true(fabs(trf_hypothesis_at(t, 0, 0)->score - trf_hypothesis_at(alone, 0, 0)->score) < 1e-4);
-            else assert_true(trf_hypothesis_at(t, 0, 0)->score < 2 * trf_hypothesis_at(alone, 0, 0)->score);
+                assert_true(fabs(trf_translator_answer(t, 0, 0)->score - trf_translator_answer(alone, 0, 0)->score) < 1e-4);
+            else assert_true(trf_translator_answer(t, 0, 0)->score < 2 * trf_translator_answer(alone, 0, 0)->score);
             trf_translator_destroy(t);
         }
         FAILS(TRF_E_INVALID_ARG, kit_translator_ensemble(&t, many, NULL, TRF_MAX_MODELS + 1, &s, &err));
@@ -424,7 +424,7 @@ static void test_language_models(void **state)
         OK(kit_translator_ensemble(&t, a.list, a.weights, a.n, &s, &err));
         OK(trf_translate(t, &x, NULL, &err));
         assert_int_equal(kit_count(t, 0), found);
-        for (k = 0; k < found; k++) same_answer(trf_hypothesis_at(t, 0, k), &plain[k], n, close_enough());
+        for (k = 0; k < found; k++) same_answer(trf_translator_answer(t, 0, k), &plain[k], n, close_enough());
         trf_translator_destroy(t);
     }
     part(&a);
@@ -445,7 +445,7 @@ static void check_sampler(const company *a, const trf_sequences *source, trf_sam
     OK(trf_sampler_begin(g, &batch, &err));
     while (live) OK(trf_sampler_step(g, 3, &live, &err));
     for (i = 0; i < 3; at += lengths[i++]) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         int32_t ids[MAX_IDS], n = lengths[i], from = 0, k;
         trf_sequences each[MODELS];
         for (k = 0; source && k < i; k++) from += source->lengths[k];
@@ -558,7 +558,7 @@ static void test_scores(void **state)
             assert_int_equal(plain_search(&a, &s, own, q.lengths[i] + 4, NULL, 0, plain),
                              kit_count(together, i));
             for (k = 0; k < kit_count(together, i); k++)
-                same_answer(trf_hypothesis_at(together, i, k), &plain[k], 0, close_enough());
+                same_answer(trf_translator_answer(together, i, k), &plain[k], 0, close_enough());
             at += q.lengths[i];
             of_other += other.lengths[i];
             target += q.prefixes[i];
@@ -616,7 +616,7 @@ static void test_texts(void **state)
     }
     assert_true(memcmp(ids[0], ids[1], sizeof ids[0]) != 0);
     OK(kit_translate_with(t, sources, NULL, NULL, 1, &err));
-    OK(trf_hypothesis_text(t, 0, 0, want, sizeof want, NULL, &err));
+    OK(trf_translator_answer_text(t, 0, 0, want, sizeof want, NULL, &err));
     OK(trf_translate_text(t, "a b w3", text, sizeof text, &err));
     assert_string_equal(text, want);
     x = some(ids[0], &n, 1);
@@ -942,7 +942,7 @@ static void test_longest_answer(void **state)
     assert_true(longest < 50 && trf_model_config(a.list[0])->max_length > 50);
     t = together_of(&a, &s);
     OK(trf_translate(t, &source, NULL, &err));
-    assert_true(trf_hypothesis_at(t, 0, 0)->n <= longest && trf_hypothesis_at(t, 0, 0)->n > longest - 4);
+    assert_true(trf_translator_answer(t, 0, 0)->n <= longest && trf_translator_answer(t, 0, 0)->n > longest - 4);
     trf_translator_destroy(t);
     part(&a);
 }
@@ -970,7 +970,7 @@ static void test_longer_sources(void **state)
     t = together_of(&a, &s);
     OK(kit_translate_with(t, sources, NULL, NULL, 1, &err));
     for (i = 0; i < N; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(t, i, 0);
         memcpy(targets + used, h->ids, (size_t)h->n * sizeof *targets);
         used += target_lengths[i] = h->n;
         scores[i] = h->log_probability;
@@ -1000,7 +1000,7 @@ static void test_no_distribution(void **state)
         s.renormalize_logits = k;
         t = together_of(&a, &s);
         OK(trf_translate(t, &source, NULL, &err));
-        sum[k] = trf_hypothesis_at(t, 0, 0)->log_probability;
+        sum[k] = trf_translator_answer(t, 0, 0)->log_probability;
         trf_translator_destroy(t);
     }
     assert_true(sum[0] == sum[1]);

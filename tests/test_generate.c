@@ -86,7 +86,7 @@ static uint64_t hash_stories(uint64_t hash, const trf_sampler *g, int32_t first,
 {
     int32_t i;
     for (i = first; i < first + n; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         assert_non_null(h);
         hash = hash_bytes(hash, &h->n, sizeof h->n);
         hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
@@ -372,7 +372,7 @@ static void test_unknown(void **state)
             s.min_tokens = 20;
             g = make(model, &s);
             run(g, &batch, 100);
-            for (i = 0; i < 20; i++) unknown += trf_sampler_at(g, 0)->ids[i] == 3;
+            for (i = 0; i < 20; i++) unknown += trf_sampler_answer(g, 0)->ids[i] == 3;
             assert_true(allow ? unknown > 5 : unknown == 0);
             trf_sampler_destroy(g);
             for (beam = 1; beam < 4; beam += 2) {
@@ -384,7 +384,7 @@ static void test_unknown(void **state)
                 search.max_length_b = 10; search.min_length = 4; search.ban_unk = !allow;
                 assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
                 assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
-                h = trf_hypothesis_at(t, 0, 0);
+                h = trf_translator_answer(t, 0, 0);
                 for (unknown = i = 0; i < h->n; i++) unknown += h->ids[i] == 3;
                 assert_true(allow ? unknown > 1 : unknown == 0);
                 memcpy(whole, ids, sizeof ids);
@@ -634,7 +634,7 @@ static void test_greedy(void **state)
                              TRF_OK);
             run(g, &batch, 3);
             for (i = 0; i < 5; i++) {
-                const trf_hypothesis *h = trf_sampler_at(g, i), *want = trf_hypothesis_at(t, i, 0);
+                const trf_hypothesis *h = trf_sampler_answer(g, i), *want = trf_translator_answer(t, i, 0);
                 assert_int_equal(h->n, want->n);
                 for (k = 0; k < h->n; k++) assert_int_equal(h->ids[k], want->ids[k]);
                 assert_int_equal(h->ended, want->ended);
@@ -666,7 +666,7 @@ static void test_log_probability(void **state)
     batch.target.ids = batch.target.lengths = NULL;
     run(g, &batch, 100);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         memcpy(ids + n, h->ids, (size_t)h->n * sizeof *ids);
         n += lengths[i] = h->n;
     }
@@ -674,7 +674,7 @@ static void test_log_probability(void **state)
     assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
     assert_int_equal(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
         assert_true(fabs(h->log_probability - scores[i]) < 1e-3);
         assert_true(h->score == h->log_probability);
@@ -714,7 +714,7 @@ static void test_same_text(void **state)
         run(g, &batch, 1000);
         for (i = 0; KIT_SAME_ROWS && i < 5;
              i++) { /* a beginning that is longer by some of the answer */
-            const trf_hypothesis *h = trf_sampler_at(g, i);
+            const trf_hypothesis *h = trf_sampler_answer(g, i);
             int32_t ids[64], n = beginning_lengths[i], more;
             trf_sampler *other;
             trf_batch one = kit_slice(&batch, i, 1);
@@ -726,9 +726,9 @@ static void test_same_text(void **state)
             s.max_tokens = 20 - more;
             other = make(model, &s);
             run(other, &one, 1);
-            assert_int_equal(trf_sampler_at(other, 0)->n, h->n - more);
+            assert_int_equal(trf_sampler_answer(other, 0)->n, h->n - more);
             for (k = more; k < h->n; k++)
-                assert_int_equal(trf_sampler_at(other, 0)->ids[k - more], h->ids[k]);
+                assert_int_equal(trf_sampler_answer(other, 0)->ids[k - more], h->ids[k]);
             trf_sampler_destroy(other);
             s.max_tokens = 20;
         }
@@ -825,22 +825,22 @@ static void test_limits(void **state)
     assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_E_STATE);
     assert_int_equal(live, 0);
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
-    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(trf_sampler_answer(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(trf_sampler_step(g, 5, &live, &err), TRF_OK);
     assert_int_equal(live, 0);
-    assert_int_equal(trf_sampler_at(g, 0)->n, 0);
+    assert_int_equal(trf_sampler_answer(g, 0)->n, 0);
     length = 62;
     run(g, &batch, 1);
-    assert_int_equal(trf_sampler_at(g, 0)->n, 1);
+    assert_int_equal(trf_sampler_answer(g, 0)->n, 1);
     length = 0;
     run(g, &batch, INT32_MAX);
-    assert_int_equal(trf_sampler_at(g, 0)->n, 63);
-    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(trf_sampler_answer(g, 0)->n, 63);
+    assert_int_equal(trf_sampler_answer(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
     length = 64;
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
     assert_int_equal(trf_sampler_step(g, 1, &live, &err),
                      TRF_E_STATE); /* what was there is forgotten */
-    assert_null(trf_sampler_at(g, 0));
+    assert_null(trf_sampler_answer(g, 0));
     batch.target.count = 0;
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
     assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_OK);
@@ -852,11 +852,11 @@ static void test_limits(void **state)
     assert_int_equal(live, 1);
     assert_int_equal(trf_sampler_step(g, -1, &live, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf_sampler_step(g, 3, NULL, &err), TRF_OK);
-    assert_int_equal(trf_sampler_at(g, 0)->n, 3);
-    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_NOT_YET);
-    assert_null(trf_sampler_at(g, 1));
-    assert_null(trf_sampler_at(g, -1));
-    assert_null(trf_sampler_at(NULL, 0));
+    assert_int_equal(trf_sampler_answer(g, 0)->n, 3);
+    assert_int_equal(trf_sampler_answer(g, 0)->ended, TRF_ENDED_NOT_YET);
+    assert_null(trf_sampler_answer(g, 1));
+    assert_null(trf_sampler_answer(g, -1));
+    assert_null(trf_sampler_answer(NULL, 0));
     trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
@@ -901,7 +901,7 @@ static void test_extremes(void **state)
             run(g, &batch, 3);
             assert_false(fetestexcept(FE_OVERFLOW | FE_INVALID | FE_DIVBYZERO));
             for (i = 0; i < 2; i++) {
-                const trf_hypothesis *h = trf_sampler_at(g, i);
+                const trf_hypothesis *h = trf_sampler_answer(g, i);
                 assert_true(trf__is_finite(h->log_probability));
                 for (k = 0; k < h->n; k++) assert_true(h->ids[k] >= 3 && h->ids[k] < vocab);
             }
@@ -931,13 +931,13 @@ static void test_nonfinite(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
         assert_int_equal(trf_sampler_step(g, 1, NULL, &err), TRF_E_NONFINITE);
         assert_int_equal(err.where, 0);
-        assert_int_equal(trf_sampler_at(g, 0)->n, 0);
+        assert_int_equal(trf_sampler_answer(g, 0)->n, 0);
         trf_sampler_destroy(g);
         for (k = 0; k < VOCAB; k++)                     /* some may be: those are never drawn */
             kit_set(trf_model_parameter(model, bias), k, k % 2 ? 0 : -HUGE_VAL);
         g = make(model, &s);
         run(g, &batch, 2);
-        for (k = 0; k < trf_sampler_at(g, 4)->n; k++) assert_true(trf_sampler_at(g, 4)->ids[k] % 2);
+        for (k = 0; k < trf_sampler_answer(g, 4)->n; k++) assert_true(trf_sampler_answer(g, 4)->ids[k] % 2);
         trf_sampler_destroy(g);
         trf_model_destroy(model);
     }
@@ -1001,7 +1001,7 @@ static void test_sessions(void **state)
         assert_int_equal(trf_sampler_save(g, "/nonexistent/x", &err), TRF_E_IO);
         assert_int_equal(trf_model_save(model, path, NULL, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
-        assert_int_equal(trf_sampler_at(other, 4)->ended != TRF_ENDED_NOT_YET,
+        assert_int_equal(trf_sampler_answer(other, 4)->ended != TRF_ENDED_NOT_YET,
                          1); /* nothing has changed */
         trf_sampler_destroy(g);
         trf_sampler_destroy(other);
@@ -1019,7 +1019,7 @@ static void write_as_format_1(const char *to, const trf_sampler *g)
     long long words;
     assert_int_equal(trf_sampler_save(g, to, NULL), TRF_OK);
     bytes = kit_read_file(to, &n);
-    for (i = 0; i < g->count; i++) cut += 8 * (size_t)trf__scored(trf_sampler_at(g, i));
+    for (i = 0; i < g->count; i++) cut += 8 * (size_t)trf__scored(trf_sampler_answer(g, i));
     memcpy(&header, bytes, 8);
     begin = 8 + (size_t)header;
     words = (long long)((n - cut - begin) / 4);
@@ -1065,12 +1065,12 @@ static void test_format_1(void **state)
     for (again = 0; again < 2; again++) {
         if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
         assert_true(other->sampling.allow_unk == 1 && other->sampling.window == 0);
-        for (i = 0; i < 5; i++) assert_null(trf_sampler_at(other, i)->log_probabilities);
+        for (i = 0; i < 5; i++) assert_null(trf_sampler_answer(other, i)->log_probabilities);
         assert_int_equal(trf_sampler_save(other, path, NULL), TRF_OK);
     }
     for (live = 1; live;) assert_int_equal(trf_sampler_step(other, 5, &live, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *a = trf_sampler_at(g, i), *b = trf_sampler_at(other, i);
+        const trf_hypothesis *a = trf_sampler_answer(g, i), *b = trf_sampler_answer(other, i);
         assert_true(a->n == b->n && a->log_probability == b->log_probability &&
                     a->ended == b->ended);
         assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
@@ -1103,7 +1103,7 @@ static void test_rules_of_a_session(void **state)
     g = make(model, &s);
     want = run(g, &batch, 100);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         int32_t k;
         for (k = 0; k < h->n; k++) assert_true(h->ids[k] != 5 && h->ids[k] != 8);
     }
@@ -1151,7 +1151,7 @@ static void test_hostile_sessions(void **state)
     assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
     assert_int_equal(trf_sampler_step(g, 3, NULL, NULL), TRF_OK);
     assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
-    for (i = 0; i < 5; i++) scores += (size_t)trf__scored(trf_sampler_at(g, i));
+    for (i = 0; i < 5; i++) scores += (size_t)trf__scored(trf_sampler_answer(g, i));
     bytes = kit_read_file(path, &n);
     assert_non_null(bytes);
     changed = (char *)malloc(n);
@@ -1220,7 +1220,7 @@ static void test_hostile_sessions(void **state)
                4); /* ids that do not fit: no sequences, and its own rules */
         assert_true(kit_write_file(path, changed, n));
         assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
-        assert_null(trf_sampler_at(other, 0));
+        assert_null(trf_sampler_answer(other, 0));
         assert_memory_equal(&other->sampling, &kept, sizeof kept);
         trf_sampler_destroy(other);
     }
@@ -1353,7 +1353,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     run(g, &batch, 7);
     memset(&pair, 0, sizeof pair);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         const int32_t *ids = h->ids - beginning_lengths[i];
         int32_t first = 0;
         double sum = 0;
@@ -1415,7 +1415,7 @@ static void test_window(void **state)
         assert_true(run(other, &batch, 1) == want);
         for (i = 0; i < 5;
              i++) { /* what has been drawn becomes a beginning, shorter or longer than a window */
-            const trf_hypothesis *h = trf_sampler_at(g, i);
+            const trf_hypothesis *h = trf_sampler_answer(g, i);
             lengths[i] = beginning_lengths[i] + 20 * i + 30;
             memcpy(ids + used, h->ids - beginning_lengths[i], (size_t)lengths[i] * sizeof *ids);
             used += lengths[i];
@@ -1423,7 +1423,7 @@ static void test_window(void **state)
         longer.target.ids = ids; longer.target.lengths = lengths;
         run(other, &longer, 3);
         for (i = 0; i < 5; i++) {
-            const trf_hypothesis *a = trf_sampler_at(g, i), *b = trf_sampler_at(other, i);
+            const trf_hypothesis *a = trf_sampler_answer(g, i), *b = trf_sampler_answer(other, i);
             int32_t had = 20 * i + 30;
             if (!KIT_SAME_ROWS) continue;
             assert_memory_equal(a->ids + had, b->ids, (size_t)(150 - had) * sizeof *ids);
@@ -1514,9 +1514,9 @@ static void test_bare_prompts(void **state)
             trf_batch batch = {{NULL, NULL, 0}, {ids + at + (lengths[k] > 0), &n, 1}, k, {0, 0, 0}};
             alone = make(model[k + 1], &s);
             run(alone, &batch, 7);
-            if (KIT_SAME_ROWS) same_answer(trf_sampler_at(g, k), trf_sampler_at(alone, 0));
-            if (KIT_SAME_ROWS) same_answer(trf_sampler_at(g, k), trf_sampler_at(other, k));
-            differ += lengths[k] && trf_sampler_at(g, k)->score != trf_sampler_at(usual, k)->score;
+            if (KIT_SAME_ROWS) same_answer(trf_sampler_answer(g, k), trf_sampler_answer(alone, 0));
+            if (KIT_SAME_ROWS) same_answer(trf_sampler_answer(g, k), trf_sampler_answer(other, k));
+            differ += lengths[k] && trf_sampler_answer(g, k)->score != trf_sampler_answer(usual, k)->score;
             trf_sampler_destroy(alone);
         }
         trf_sampler_destroy(g);
@@ -1547,7 +1547,7 @@ static void test_bare_prompts(void **state)
             if (w == 5) search.max_length_b = c.max_length - 1 - lengths[k];
             assert_int_equal(trf_translator_create(&alone, model[2], &search, &err), TRF_OK);
             assert_int_equal(trf_translate(alone, &rest, NULL, &err), TRF_OK);
-            same_answer(trf_hypothesis_at(t, k, 0), trf_hypothesis_at(alone, 0, 0));
+            same_answer(trf_translator_answer(t, k, 0), trf_translator_answer(alone, 0, 0));
             trf_translator_destroy(alone);
             search.start = bos;                     /* a start id of the search is read after all */
             assert_int_equal(trf_translator_create(&alone, model[k % 2 ? 0 : 2], &search, &err),
@@ -1558,7 +1558,7 @@ static void test_bare_prompts(void **state)
                 assert_int_equal(trf_translator_create(&same, model[k % 2 ? 2 : 0], &search, &err),
                                  TRF_OK);
                 assert_int_equal(trf_translate(same, &rest, NULL, &err), TRF_OK);
-                same_answer(trf_hypothesis_at(same, 0, 0), trf_hypothesis_at(alone, 0, 0));
+                same_answer(trf_translator_answer(same, 0, 0), trf_translator_answer(alone, 0, 0));
                 trf_translator_destroy(same);
             }
             trf_translator_destroy(alone);
@@ -1576,8 +1576,8 @@ static void test_bare_prompts(void **state)
         if (trf_sampler_save(g, path, &err)) fail_msg("%s", err.message);
         if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
         for (k = 0; k < 5; k++) {
-            assert_int_equal(lengths[k] + trf_sampler_at(g, k)->n, c.max_length - 1);
-            same_answer(trf_sampler_at(g, k), trf_sampler_at(other, k));
+            assert_int_equal(lengths[k] + trf_sampler_answer(g, k)->n, c.max_length - 1);
+            same_answer(trf_sampler_answer(g, k), trf_sampler_answer(other, k));
         }
         trf_sampler_destroy(g);
         trf_sampler_destroy(other);
@@ -1612,7 +1612,7 @@ static void test_no_window(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, &err), kind ? TRF_OK : TRF_E_LIMIT);
         length = 40;
         run(g, &batch, 9);
-        assert_int_equal(trf_sampler_at(g, 0)->n, kind ? 100 : 23);
+        assert_int_equal(trf_sampler_answer(g, 0)->n, kind ? 100 : 23);
         trf_sampler_destroy(g);
         s.window = 0;
         g = make(model, &s);
@@ -1620,7 +1620,7 @@ static void test_no_window(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
         length = 40;
         run(g, &batch, 9);
-        assert_int_equal(trf_sampler_at(g, 0)->n, 23);
+        assert_int_equal(trf_sampler_answer(g, 0)->n, 23);
         assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_OK);
         assert_int_equal(live, 0);
         trf_sampler_destroy(g);
@@ -1750,7 +1750,7 @@ static void test_long_beginnings(void **state)
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
     assert_int_equal(trf_sampler_step(g, 20, NULL, &err), TRF_OK);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *one = trf_sampler_at(g, i), *other = trf_hypothesis_at(t, i, 0);
+        const trf_hypothesis *one = trf_sampler_answer(g, i), *other = trf_translator_answer(t, i, 0);
         assert_int_equal(one->n, other->n);
         for (k = 0; k < one->n; k++) assert_int_equal(one->ids[k], other->ids[k]);
     }
@@ -1927,7 +1927,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count)
                                     : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
             if (r % 11 == 0) {          /* as a session that is loaded finds it */
-                story.emitted = trf__whole_ids(vocab, story.ids, 0, story.n);
+                story.emitted = trf__complete_ids(vocab, story.ids, 0, story.n);
                 story.from = 0;
             }
             assert_int_equal(trf__append_drawn(g, &story, id, 0, NULL), TRF_OK);
@@ -2092,7 +2092,7 @@ static void test_callback(void **state)
     g = make(model, &s);
     run(g, &batch, 3);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_at(g, i);
+        const trf_hypothesis *h = trf_sampler_answer(g, i);
         char want[4096];
         assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL),
                          TRF_OK);
@@ -2134,12 +2134,12 @@ static void test_session_of_bytes(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
         assert_int_equal(trf_sampler_step(g, cut, NULL, NULL), TRF_OK);
         memcpy(after, before, sizeof after);
-        for (i = 0; i < 5; i++) waiting += g->sampled[i].emitted < trf_sampler_at(g, i)->n;
+        for (i = 0; i < 5; i++) waiting += g->sampled[i].emitted < trf_sampler_answer(g, i)->n;
         assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, NULL), TRF_OK);
         while (live) assert_int_equal(trf_sampler_step(other, 1, &live, NULL), TRF_OK);
         for (i = 0; i < 5; i++) {
-            const trf_hypothesis *h = trf_sampler_at(other, i);
+            const trf_hypothesis *h = trf_sampler_answer(other, i);
             char want[4096];
             assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL),
                              TRF_OK);

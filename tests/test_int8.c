@@ -49,10 +49,10 @@ static void run_kernel(int32_t *sums, const char *left, int64_t rows, const char
                        int64_t n_panels, int64_t k)
 {
     const trf__int8_kernel *kernel = trf__int8_chosen(1);
-    if (kernel->tiles) trf__tiles_begin();
+    if (kernel->tiles) trf__amx_begin();
     kernel->function(sums, left, trf__int8_row_bytes(k), rows, packed, trf__int8_panel_bytes(k),
                      n_panels, trf__round_up(k, 4));
-    if (kernel->tiles) trf__tiles_end();
+    if (kernel->tiles) trf__amx_end();
 }
 
 static void kernels_are_exact(void **state)

@@ -1,6 +1,6 @@
 /* build: shared plain:shared:all */
 /* From texts to a trained model: what the recipe finds, which pairs are held out, what is best, and
-   that trf_learn over a data set makes the model of trf train, bit for bit. Run from the top
+   that trf_trainer_learn over a data set makes the model of trf train, bit for bit. Run from the top
    folder; trf is where this program is. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -120,7 +120,7 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;     /* as trf */
     OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
-    OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+    OK(trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
                  &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
     assert_int_equal(report.updates, updates);
@@ -761,7 +761,7 @@ static void early_stopping(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   A small model, and what trf_learn does with it. */
+   A small model, and what trf_trainer_learn does with it. */
 
 enum { PAIRS = 40, VOCAB = 12 };
 
@@ -841,7 +841,7 @@ static int note_progress(void *user, const trf_learn_progress *p)
     return 0;
 }
 
-/* Options with which trf_learn notes in `s` what it does with the rig. */
+/* Options with which trf_trainer_learn notes in `s` what it does with the rig. */
 static trf_learn_options watched(const rig *r, seen *s)
 {
     trf_learn_options o = trf_learn_defaults();
@@ -862,36 +862,36 @@ static void ends(void **state)
     (void)state;
     memset(&none, 0, sizeof none);
     o.updates = 25; o.valid_every = 10; o.metric = TRF_METRIC_ERROR_RATE;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == 25 && report.skipped == 0);
     assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1); /* 10, 20 and the end */
     assert_true(weights_hash(r.model) == s.best_weights); /* the best ones stand in the model */
     s.stop_at = s.updates + 4;
     o.updates = TRF_ENDLESS;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PROGRESS && report.updates == 4);
     assert_true(report.stopping.validated == kit_updates(r.trainer));
     o.progress = NULL;
     o.patience = 2; o.valid_every = 1;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PATIENCE && report.stopping.wait >= 2);
-    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
           -1);
-    FAILS(trf_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
           -1);
-    FAILS(trf_learn(NULL, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "trainer", -1);
-    FAILS(trf_learn(r.trainer, NULL, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    FAILS(trf_trainer_learn(NULL, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "trainer", -1);
+    FAILS(trf_trainer_learn(r.trainer, NULL, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "corpus", -1);
     o.valid_every = 0;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG,
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG,
           "valid_every", -1);
     o = trf_learn_defaults();
     o.metric = TRF_METRIC_CUSTOM;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "custom",
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "custom",
           -1);
     end_rig(&r);
     r = make_rig(NULL, 2, 5e-3);
     o = trf_learn_defaults();
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report,
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report,
                  &err)); /* without pairs to validate on: the last weights */
     assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 &&
                 report.stopping.best_update == 0);
@@ -918,7 +918,7 @@ static void runs_fit_their_length(void **state)
         OK(trf_trainer_set_options(r.trainer, &o, &err));
         l.updates = kit_updates(r.trainer) + 24;
         l.fit = k == 1 ? 0 : TRF_FIT_ALL;
-        OK(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
         assert_int_equal(trf_trainer_options(r.trainer)->warmup, k ? 1000 : 3);
     }
     end_rig(&r);
@@ -930,8 +930,8 @@ static void runs_fit_their_length(void **state)
     o.total_steps = 1000000;
     OK(trf_trainer_set_options(r.trainer, &o, &err));
     l.fit = TRF_FIT_ALL;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
-    plan = trf_trainer_learning(r.trainer);
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
+    plan = trf_trainer_learn_state(r.trainer);
     assert_true(plan->planned >= report.updates && plan->planned <= report.updates + 1);
     assert_int_equal(trf_trainer_options(r.trainer)->total_steps, plan->planned);
     end_rig(&r);
@@ -943,8 +943,8 @@ static void runs_fit_their_length(void **state)
     l.seconds = 0.3;
     l.fit = TRF_FIT_ALL;
     l.valid_every = 1000000;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
-    plan = trf_trainer_learning(r.trainer);
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
+    plan = trf_trainer_learn_state(r.trainer);
     assert_true(report.end == TRF_END_SECONDS && plan->planned > 0 && plan->fits > 0);
     assert_true(plan->valid_every >= 1 && plan->valid_every <= plan->planned);
     assert_int_equal(trf_trainer_options(r.trainer)->warmup,
@@ -954,13 +954,13 @@ static void runs_fit_their_length(void **state)
         trf_learn_state before = *plan;
         l.resume = 1;
         l.seconds = 0.5;
-        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
         assert_true(plan->planned == before.planned && plan->valid_every >= 1);
     }
     end_rig(&r);
     l.fit = 8;
     r = make_rig(NULL, 1, 5e-3);
-    FAILS(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err), TRF_E_INVALID_ARG, "fit", -1);
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, NULL, &l, &report, &err), TRF_E_INVALID_ARG, "fit", -1);
     end_rig(&r);
 }
 
@@ -1005,20 +1005,20 @@ static void rate_falls_behind_patience(void **state)
         if (k) o.custom = perfect_score, o.metric = TRF_METRIC_CUSTOM;
         else { changed.schedule = TRF_COSINE; changed.total_steps = 1000; }
         OK(trf_trainer_set_options(r.trainer, &changed, &err));
-        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
         assert_true(report.end == TRF_END_PATIENCE && report.last.learning_rate > 0);
         end_rig(&r);
     }
     o = patient(&r, &s, 0);
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_int_equal(report.end, TRF_END_PATIENCE);
     ends = kit_updates(r.trainer);
     rate = report.last.learning_rate;
     end_rig(&r);
 
     o = patient(&r, &s, 0.5);
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
-    how = trf_trainer_learning(r.trainer);
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    how = trf_trainer_learn_state(r.trainer);
     assert_int_equal(report.end, TRF_END_PATIENCE);
     assert_int_equal(kit_updates(r.trainer), ends + ends / 2);
     assert_true(how->cooldown == ends && how->ends == ends + ends / 2);
@@ -1027,13 +1027,13 @@ static void rate_falls_behind_patience(void **state)
     assert_true(fabs(trf_learning_rate(trf_trainer_options(r.trainer), 16, ends + 1) -
                      rate * (1 - sqrt(1.0 / (double)(ends / 2)))) < 1e-18);
     hash = weights_hash(r.model);
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));     /* another run */
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));     /* another run */
     assert_true(report.updates > 0 && how->cooldown > ends + ends / 2);
     end_rig(&r);
 
     o = patient(&r, &s, 0.5);                       /* in two parts */
     o.updates = ends + ends / 4;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.last.learning_rate < rate);
     (void)kit_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
     checkpoint = (char *)malloc(bytes);
@@ -1047,26 +1047,26 @@ static void rate_falls_behind_patience(void **state)
     o.updates = TRF_ENDLESS;
     o.resume = 1;
     o.progress = NULL;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_int_equal(kit_updates(r.trainer), ends + ends / 2);
     assert_true(weights_hash(r.model) == hash);
-    trf_trainer_learning(r.trainer)->ends = 3;      /* a checkpoint that is wrong */
+    trf_trainer_learn_state(r.trainer)->ends = 3;      /* a checkpoint that is wrong */
     (void)kit_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
     checkpoint = (char *)malloc(bytes);
     OK(kit_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
     FAILS(kit_checkpoint_load_memory(&none.model, &none.trainer, r.corpus, checkpoint, bytes, NULL,
                                      NULL, &err), TRF_E_FORMAT, "trf.learn", -1);
     free(checkpoint);
-    trf_trainer_learning(r.trainer)->ends = ends + ends / 2;
+    trf_trainer_learn_state(r.trainer)->ends = ends + ends / 2;
     o.patience = 0;                                 /* goes on by updates, with the full rate */
     o.updates = ends * 2;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(kit_updates(r.trainer) == ends * 2 && report.last.learning_rate > 0);
     changed = *trf_trainer_options(r.trainer);
     changed.cooldown = changed.total_steps = 7;
     FAILS(trf_trainer_set_options(r.trainer, &changed, &err), TRF_E_INVALID_ARG, "total_steps", -1);
     o.cooldown = 11;
-    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "cooldown",
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "cooldown",
           -1);
     end_rig(&r);
 }
@@ -1090,7 +1090,7 @@ static void cancelled(void **state)
     o = watched(&r, &s);
     o.updates = 1000; o.valid_every = 3;
     left = 200;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+    assert_int_equal(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
                      TRF_E_CANCELLED);
     assert_int_equal(err.status, TRF_E_CANCELLED);
     assert_true(report.updates > 3 && report.updates < 1000 && report.stopping.best_update > 0);
@@ -1098,7 +1098,7 @@ static void cancelled(void **state)
     trf_trainer_discard_gradients(r.trainer);
     left = 1000000;
     o.updates = kit_updates(r.trainer) + 5;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     end_rig(&r);
 }
 
@@ -1129,11 +1129,11 @@ static void refuses_nonsense(void **state)
         if (k / 2 == 1) side->lengths = negative;
         if (k / 2 == 2) side->ids = NULL;
         if (k / 2 == 3) side->count = -1;
-        if (k / 2 < 3) FAILS(trf_error_rate(translator, &bad, &percent, &err), TRF_E_INVALID_ARG,
+        if (k / 2 < 3) FAILS(trf_translator_error_rate(translator, &bad, &percent, &err), TRF_E_INVALID_ARG,
                              what, k / 2 == 1 ? 1 : -1);
         FAILS(trf_trainer_evaluate(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, what,
               k / 2 == 1 ? 1 : -1);
-        if (k / 2 < 3) FAILS(trf_learn(r.trainer, r.corpus, &bad, &o, NULL, &err),
+        if (k / 2 < 3) FAILS(trf_trainer_learn(r.trainer, r.corpus, &bad, &o, NULL, &err),
                              TRF_E_INVALID_ARG, what, k / 2 == 1 ? 1 : -1);
     }
     bad = good;
@@ -1246,7 +1246,7 @@ static uint64_t undisturbed(int accumulate, trf_learn_report *report, int *calls
     rig r = run_rig(&in);
     trf_learn_options o = run_options(&in, accumulate);
     uint64_t hash;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, report, &err));
     *calls = INT_MAX - in.left;
     hash = weights_hash(r.model);
     free(in.checkpoint);
@@ -1271,7 +1271,7 @@ static void resumes(void **state)
                 r = run_rig(&in);
                 o = run_options(&in, accumulate);
                 in.left = at;
-                assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err),
+                assert_int_equal(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err),
                                  TRF_E_CANCELLED);
                 assert_true(in.saves > 0);
                 /* no gradients of an incomplete update are left */
@@ -1279,7 +1279,7 @@ static void resumes(void **state)
                 if (killed) begin_again(&r, &in);
                 in.left = INT_MAX;
                 o.resume = 1;
-                OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+                OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
                 if (weights_hash(r.model) != hash)
                     fail_msg("accumulate %d, cancelled at call %d: other weights", accumulate, at);
                 assert_memory_equal(&got.stopping, &want.stopping, sizeof got.stopping);
@@ -1301,7 +1301,7 @@ static void goes_on(void **state)
     int k;
     (void)state;
     o.updates = 40;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &want, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &want, &err));
     hash = weights_hash(r.model);
     free(in.checkpoint);
     end_rig(&r);
@@ -1309,24 +1309,24 @@ static void goes_on(void **state)
         r = run_rig(&in);
         o = run_options(&in, 1);
         o.updates = 20;                 /* a multiple of valid_every: no validation more */
-        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
         if (k) begin_again(&r, &in);
-        assert_int_equal(trf_trainer_learning(r.trainer)->stopping.validated, 20);
+        assert_int_equal(trf_trainer_learn_state(r.trainer)->stopping.validated, 20);
         o.updates = 40;
         o.resume = 1;
-        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
         assert_true(weights_hash(r.model) == hash);
         assert_memory_equal(&got.stopping, &want.stopping, sizeof got.stopping);
         free(in.checkpoint);
         in.checkpoint = NULL;
         o.resume = 0;
         o.updates = 44;
-        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
         assert_true(got.updates == 4 && got.stopping.best_update == 44);
         free(in.checkpoint);
         end_rig(&r);
     }
-    assert_null(trf_trainer_learning(NULL));
+    assert_null(trf_trainer_learn_state(NULL));
 }
 
 static int save_now(void *user, int64_t update)
@@ -1360,12 +1360,12 @@ static void saves_in_a_validation(void **state)
     o.due = save_now;                   /* ends it at the next one */
     saved_trainer = r.trainer;
     saved_corpus = r.corpus;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err), TRF_E_CANCELLED, "due", 16);
+    FAILS(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err), TRF_E_CANCELLED, "due", 16);
     assert_int_equal(in.saves, 1);
     begin_again(&r, &in);
     o = run_options(&in, 1);
     o.resume = 1;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
     assert_true(weights_hash(r.model) == hash);
     free(in.checkpoint);
     end_rig(&r);
@@ -1387,11 +1387,11 @@ static void bad_second_batch(void **state)
     k.batch_sentences = 1;
     OK(trf_corpus_create(&corpus, &k, &err));
     for (i = 0; i < 8; i++) OK(trf_corpus_add(corpus, i == 5 ? bad : pair, 2, pair, 2, &err));
-    FAILS(trf_learn(r.trainer, corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "source", 1);
+    FAILS(trf_trainer_learn(r.trainer, corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "source", 1);
     assert_true(report.updates == 2 && kit_updates(r.trainer) == 2 && in.saves == 1);
     keep_checkpoint(&in, r.trainer, corpus);            /* it fails while gradients wait */
     o.updates = 3;
-    OK(trf_learn(r.trainer, corpus, NULL, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, corpus, NULL, &o, &report, &err));
     free(in.checkpoint);
     trf_corpus_destroy(corpus);
     end_rig(&r);
@@ -1461,7 +1461,7 @@ static void averages(void **state)
         o.updates = kit_updates(r.trainer) + 2;
         OK(trf_corpus_next(r.corpus, &batch, &err));
         if (i == 0) OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
-        else if (i == 1) OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
+        else if (i == 1) OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
         else assert_non_null(trf_trainer_parameter(r.trainer, 0).device_data);
         before = weights_hash(r.model);
         OK(trf_trainer_use_average(r.trainer, 0, &err));
@@ -1511,7 +1511,7 @@ static void judging(void **state)
     assert_true(fabs(whole.nll - parts.nll) < 1e-5 && whole.source_tokens == parts.source_tokens);
     search.beam = 1; search.max_length_a = 1; search.max_length_b = 2;
     OK(trf_translator_create(&translator, r.model, &search, &err));
-    OK(trf_error_rate(translator, &pairs, &percent, &err));
+    OK(trf_translator_error_rate(translator, &pairs, &percent, &err));
     OK(kit_translate(translator, ids, 2, answer, 16, &n,
                      &err)); /* twice: the nearer target of two */
     e[0] = plain_edits(wanted, 3, answer, n);
@@ -1539,7 +1539,7 @@ static void judging(void **state)
         if (!i) near_by[lengths_near[0] + n] = 3;
         two.source.ids = source; two.source.lengths = sources; two.source.count = 2;
         two.target.ids = near_by; two.target.lengths = lengths_near; two.target.count = 2;
-        OK(trf_error_rate(translator, &two, &percent, &err));
+        OK(trf_translator_error_rate(translator, &two, &percent, &err));
         assert_true(fabs(percent - 100.0 / (n + 1)) < 1e-9);
     }
     for (i = 0; i < 3000; i++) {        /* edits alone; an unknown token is never right */
@@ -1552,7 +1552,7 @@ static void judging(void **state)
         assert_int_equal(trf__edits(a, n_a, b, n_b, row, 3), plain_edits(a, n_a, b, n_b));
     }
     pairs.target.count = 3;
-    FAILS(trf_error_rate(translator, &pairs, &percent, &err), TRF_E_INVALID_ARG, "pairs", -1);
+    FAILS(trf_translator_error_rate(translator, &pairs, &percent, &err), TRF_E_INVALID_ARG, "pairs", -1);
     trf_translator_destroy(translator);
     end_rig(&r);
 }
@@ -1868,11 +1868,11 @@ static void warnings(void **state)
     hooks.log = note_log;
     r = make_rig(&hooks, TRF_ENDLESS, 5e-3);
     learn.updates = 3;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
     assert_non_null(strstr(said, "rises for 5 updates, but there are only 3"));
     *said = 0;
     learn.updates = 20;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
     assert_string_equal(said, "");
     end_rig(&r);
 }
@@ -1910,12 +1910,12 @@ static void skipped(void **state)
     r.trainer->options.all_reduce = spoil;
     r.trainer->options.user = &s;
     o.updates = 260;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(report.updates == 260 && report.skipped == 130);
     s.every = 1;
     o = watched(&r, &noted);
     o.valid_every = 10; o.patience = 4;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PATIENCE && report.skipped == report.updates &&
                 report.updates <= 50);
     assert_true(noted.validations == 1 &&
@@ -1923,7 +1923,7 @@ static void skipped(void **state)
     o.valid_every = 1000;
     o.save = count_saves;
     saves = 0;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+    assert_int_equal(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
                      TRF_E_NONFINITE);
     assert_int_equal(saves, 0);         /* a checkpoint would have lost weights */
     assert_true(report.updates == 100 && report.skipped == 100);
@@ -1965,14 +1965,14 @@ static void learn_averages(void **state)
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     o.updates = 12; o.ema = 0.05;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(weights_hash(r.model) == want[2]);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     memset(&j, 0, sizeof j);
     j.model = r.model;
     o.valid_every = 4; o.progress = note_judged; o.user = &j;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_int_equal(j.n, 3);
     for (i = 0; i < 3; i++) assert_true(j.weights[i] == want[i]);
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
@@ -1984,14 +1984,14 @@ static void learn_averages(void **state)
     OK(trf_trainer_use_average(r.trainer, 0, &err));
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
     o.updates = 24; o.resume = 1;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     apart = j.weights[5];
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     memset(&j, 0, sizeof j);
     j.model = r.model;
     o.resume = 0;
-    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(j.n == 6 && j.weights[5] == apart);
     end_rig(&r);
 }
@@ -2012,24 +2012,24 @@ static void updates_of_batches(void **state)
     end_rig(&r);
     r = make_rig(NULL, 1, 5e-3);
     o.accumulate = batches - 1;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(report.end == TRF_END_EPOCHS && report.updates == 2 &&
                 kit_updates(r.trainer) == 2);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     o = trf_learn_defaults();
     o.seconds = 0.5;
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    OK(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(report.end == TRF_END_SECONDS && report.updates > 0);
     n.kind = TRF_NOISE_MASKS;
     n.vocab = 6;                        /* fewer than the data have */
     OK(trf_noise_create(&noise, &n, &err));
     o.noise = noise;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG);
     o.noise = NULL;
     o.held_out_noise = noise;
     o.updates = kit_updates(r.trainer) + 1;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+    assert_int_equal(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
                      TRF_E_INVALID_ARG);
     trf_noise_destroy(noise);
     end_rig(&r);

@@ -1200,8 +1200,8 @@ static void test_many_sources(void **state)
         trf_sequences single = {ids + used, &lengths[i], 1};
         const trf_hypothesis *a, *b;
         assert_int_equal(trf_translate(l.translator, &single, NULL, &err), TRF_OK);
-        a = trf_hypothesis_at(together, i, 0);
-        b = trf_hypothesis_at(l.translator, 0, 0);
+        a = trf_translator_answer(together, i, 0);
+        b = trf_translator_answer(l.translator, 0, 0);
         assert_int_equal(a->n, b->n);
         assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
         assert_true(fabs(a->score - b->score) <= (KIT_SAME_ROWS ? 0 : 1e-4));

@@ -448,7 +448,7 @@ static void test_unread_positions(void **state)
     lab l = lab_of(&variants[6], 8, 2, 12, 1);
     trf_batch batch = kit_fill(&data, 3, 2, 4, VOCAB, 24);
     int64_t n = gradient_count(&l), d = l.c.d_model, offset = l.c.position_offset, i;
-    const trf__outer *at = &l.model->layout.outer;
+    const trf__model_params *at = &l.model->layout.model;
     (void)state;
     assert_int_equal(offset, 2);
     for (i = 0; i < n; i++) numbers[i] = (trf_real)NAN;
@@ -1245,8 +1245,8 @@ static void test_cancel_translating(void **state)
         assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
     }
     for (i = 0; i < 4; i++) {
-        n[i] = trf_hypothesis_at(t, i, 0)->n;
-        if (n[i]) memcpy(want[i], trf_hypothesis_at(t, i, 0)->ids, (size_t)n[i] * sizeof(int32_t));
+        n[i] = trf_translator_answer(t, i, 0)->n;
+        if (n[i]) memcpy(want[i], trf_translator_answer(t, i, 0)->ids, (size_t)n[i] * sizeof(int32_t));
     }
     calls = x.calls;
     assert_true(calls > (KIT_ASKS_ONCE ? n[0] : 4 + n[0]));     /* once per layer and per token */
@@ -1255,13 +1255,13 @@ static void test_cancel_translating(void **state)
         assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_E_CANCELLED);
         assert_int_equal(x.calls, k);
         assert_int_equal(kit_count(t, 0), 0);
-        assert_null(trf_hypothesis_at(t, 0, 0));
+        assert_null(trf_translator_answer(t, 0, 0));
     }
     x.at = 0;
     assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
     for (i = 0; i < 4; i++) {
-        assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
-        assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, want[i],
+        assert_int_equal(trf_translator_answer(t, i, 0)->n, n[i]);
+        assert_memory_equal(trf_translator_answer(t, i, 0)->ids, want[i],
                             (size_t)n[i] * sizeof(int32_t));
     }
     trf_translator_destroy(t);

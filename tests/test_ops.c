@@ -2853,7 +2853,7 @@ static void test_cross_entropy_extremes(void **state)
    >>clip */
 
 enum { PIECES = 5 };
-static const trf__tile pieces[PIECES] = {
+static const trf__param_tile pieces[PIECES] = {
     {0, 100, 0, 1}, {112, 16, 0, 0}, {128, 1, 2, 1}, {144, 333, 1, 0}, {480, 47, 2, 1}};
 enum { ARENA = 544 };       /* pieces have holes behind them, which stay untouched */
 

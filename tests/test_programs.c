@@ -144,26 +144,26 @@ static void strings(void **state)
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, buffer, 16, &err));
     assert_string_equal(buffer, "chante pi\xC3\xA9ton");        /* 14 bytes: cut at a whole token */
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, NULL, 0, &err));
-    FAILS(TRF_E_LIMIT, trf_hypothesis_text(translator, 0, 0, NULL, 0, &bytes, &err));
+    FAILS(TRF_E_LIMIT, trf_translator_answer_text(translator, 0, 0, NULL, 0, &bytes, &err));
     assert_int_equal(bytes, strlen(to));
-    FAILS(TRF_E_LIMIT, trf_hypothesis_text(translator, 0, 0, buffer, bytes, NULL, &err));
-    OK(trf_hypothesis_text(translator, 0, 0, buffer, bytes + 1, &bytes, &err));
+    FAILS(TRF_E_LIMIT, trf_translator_answer_text(translator, 0, 0, buffer, bytes, NULL, &err));
+    OK(trf_translator_answer_text(translator, 0, 0, buffer, bytes + 1, &bytes, &err));
     assert_string_equal(buffer, to);
     assert_int_equal(bytes, strlen(to));
     for (i = 0; i < 3; i++) {           /* the others too */
-        const trf_hypothesis *h = trf_hypothesis_at(translator, 0, i);
+        const trf_hypothesis *h = trf_translator_answer(translator, 0, i);
         OK(trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), h->ids, h->n, to, sizeof to, NULL,
                             &err));
-        OK(trf_hypothesis_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
+        OK(trf_translator_answer_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
         assert_string_equal(buffer, to);
     }
     FAILS(TRF_E_INVALID_ARG,
-          trf_hypothesis_text(translator, 0, 3, buffer, sizeof buffer, &bytes, &err));
+          trf_translator_answer_text(translator, 0, 3, buffer, sizeof buffer, &bytes, &err));
     assert_true(bytes == 0 && buffer[0] == 0);
     FAILS(TRF_E_INVALID_ARG,
-          trf_hypothesis_text(translator, 1, 0, buffer, sizeof buffer, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 0, NULL, 1, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
+          trf_translator_answer_text(translator, 1, 0, buffer, sizeof buffer, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translator_answer_text(translator, 0, 0, NULL, 1, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translator_answer_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
     FAILS(TRF_E_FORMAT,
           trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
     assert_int_equal(kit_count(translator, 0),
@@ -180,7 +180,7 @@ static void strings(void **state)
     FAILS(TRF_E_STATE, trf_translate_text(translator, "ein", buffer, sizeof buffer, &err));
     ids[0][0] = 5;
     OK(kit_translate(translator, ids[0], 1, ids[1], 32, &n, &err));
-    FAILS(TRF_E_STATE, trf_hypothesis_text(translator, 0, 0, buffer, sizeof buffer, &bytes, &err));
+    FAILS(TRF_E_STATE, trf_translator_answer_text(translator, 0, 0, buffer, sizeof buffer, &bytes, &err));
     trf_translator_destroy(translator);
 
     source = kit_pieces(NULL);          /* more ids than bytes */
@@ -208,15 +208,15 @@ static void many_sentences(void **state)
     OK(trf_translate(translator, sources, NULL, &err));
     check_hypotheses(translator, &search, sources);
     for (i = 0; i < sources->count; at += p.lengths[i], i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(translator, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
         right += h->n == p.lengths[i] &&
                  memcmp(h->ids, p.target + at, (size_t)h->n * sizeof *h->ids) == 0;
     }
     assert_true(right > sources->count / 2);
-    assert_null(trf_hypothesis_at(translator, sources->count, 0));
-    assert_null(trf_hypothesis_at(translator, -1, 0));
-    assert_null(trf_hypothesis_at(translator, 0, -1));
+    assert_null(trf_translator_answer(translator, sources->count, 0));
+    assert_null(trf_translator_answer(translator, -1, 0));
+    assert_null(trf_translator_answer(translator, 0, -1));
     search.max_length_a = 0;        /* answers that end at the limit */
     search.max_length_b = 3;
     search.at_limit = TRF_LIMIT_KEEP_LIVE;
@@ -302,7 +302,7 @@ static void own_memory_and_cancel(void **state)
         g.asked = 0;
         g.quit_at = at;
         FAILS(TRF_E_CANCELLED, trf_translate(translator, &batch->source, NULL, &err));
-        assert_null(trf_hypothesis_at(translator, 0, 0));
+        assert_null(trf_translator_answer(translator, 0, 0));
     }
     g.quit_at = 0;
     for (i = 0; i < 2; i++) OK(trf_translate(translator, &batch->source, NULL, &err));
@@ -1040,7 +1040,7 @@ static void nothing_given(void **state)
     n = 0;
     assert_true(trf_model_parameter_index(NULL, "x") == -1 &&
                 trf_model_parameter_index(learnt, NULL) == -1);
-    assert_true(kit_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
+    assert_true(kit_count(NULL, 0) == 0 && !trf_translator_answer(NULL, 0, 0));
     assert_true(kit_updates(NULL) == 0 && !trf_trainer_options(NULL));
     assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
                 trf_tensor_count(NULL) == 0);

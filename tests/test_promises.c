@@ -101,7 +101,7 @@ static void nonsense_in_held_out_pairs(void **state)
         b.source = side ? right : wrong[i / 2];
         b.target = side ? wrong[i / 2] : right;
         percent = 7;
-        FAILS(TRF_E_INVALID_ARG, trf_error_rate(translator, &b, &percent, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_translator_error_rate(translator, &b, &percent, &err));
         assert_true(percent == 0);
         FAILS(TRF_E_INVALID_ARG, trf_trainer_evaluate(trainer, &b, NULL, &report, &err));
         assert_true(report.loss == 0 && report.target_tokens == 0);
@@ -305,9 +305,9 @@ static void learning_passes_a_bad_batch(void **state)
     learn.updates = 1;
     learn.accumulate = 2;
     learn.ema = 0;
-    FAILS(TRF_E_INVALID_ARG, trf_learn(trainer, corpus, NULL, &learn, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_learn(trainer, corpus, NULL, &learn, NULL, &err));
     assert_int_equal(resumed_at(trainer, corpus, bad), 2);
-    OK(trf_learn(trainer, corpus, NULL, &learn, &report, &err));
+    OK(trf_trainer_learn(trainer, corpus, NULL, &learn, &report, &err));
     assert_int_equal(report.last.target_tokens, 8);
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);
@@ -351,7 +351,7 @@ static double own_log_probability(const trf_model *model, int beam, int renormal
     search.renormalize_logits = renormalize;
     t = translator_of(model, &search);
     OK(trf_translate(t, &source, NULL, &err));
-    h = trf_hypothesis_at(t, 0, 0);
+    h = trf_translator_answer(t, 0, 0);
     assert_int_equal(h->ended, TRF_ENDED_EOS);
     assert_true(h->n >= 4);
     memset(&pair, 0, sizeof pair);
@@ -409,7 +409,7 @@ static void a_search_says_that_no_token_was_allowed(void **state)
         search.banned.count = 17;
         t = translator_of(model, &search);
         OK(trf_translate(t, &source, NULL, &err));
-        h = trf_hypothesis_at(t, 0, 0);
+        h = trf_translator_answer(t, 0, 0);
         assert_int_equal(h->ended, TRF_ENDED_NO_TOKEN);
         assert_int_equal(h->n, 0);
         assert_true(h->log_probability == -HUGE_VAL && h->score == -HUGE_VAL);
@@ -417,7 +417,7 @@ static void a_search_says_that_no_token_was_allowed(void **state)
         search.min_length = 0;                  /* then the answer is empty */
         t = translator_of(model, &search);
         OK(trf_translate(t, &source, NULL, &err));
-        assert_int_equal(trf_hypothesis_at(t, 0, 0)->ended, TRF_ENDED_EOS);
+        assert_int_equal(trf_translator_answer(t, 0, 0)->ended, TRF_ENDED_EOS);
         trf_translator_destroy(t);
     }
     trf_model_destroy(model);

@@ -595,7 +595,7 @@ static void memory_of_parts(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   trf_learn on ranks: all end at the same update, whatever one of them meets. */
+   trf_trainer_learn on ranks: all end at the same update, whatever one of them meets. */
 
 typedef enum { NOTHING, CANCELS, STOPS, TIME } event;
 
@@ -686,7 +686,7 @@ static void *learner_main(void *argument)
         at[0] += held.source.lengths[i];
         at[1] += held.target.lengths[i];
     }
-    if (!l->status) l->status = trf_learn(trainer, corpus, &held, &o, &l->report, NULL);
+    if (!l->status) l->status = trf_trainer_learn(trainer, corpus, &held, &o, &l->report, NULL);
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -759,7 +759,7 @@ static void clocks_are_refused(void **state)
     OK(trf_corpus_create(&corpus, NULL, &err));
     OK(trf_corpus_add(corpus, &id, 1, &id, 1, &err));
     learning.seconds = 1;
-    FAILS(TRF_E_INVALID_ARG, trf_learn(trainer, corpus, NULL, &learning, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_learn(trainer, corpus, NULL, &learning, NULL, &err));
     assert_string_equal(err.what, "seconds");
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);

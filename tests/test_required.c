@@ -224,7 +224,7 @@ static void test_exhaustively(void **state)
         OK(kit_translate_with(t, &sources, NULL, &required, 0, &err));
         assert_true(kit_count(t, 0) > 0);
         for (rank = 0; rank < 2 && best[rank].n >= 0; rank++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
+            const trf_hypothesis *h = trf_translator_answer(t, 0, rank);
             if (h->n != best[rank].n || memcmp(h->ids, best[rank].ids, (size_t)h->n * sizeof *h->ids))
                 fail_msg("case %d, rank %d: %d ids of score %g, expected %d of %g", k, rank, h->n, h->score,
                          best[rank].n, best[rank].score);
@@ -245,7 +245,7 @@ static void test_exhaustively(void **state)
 static void text_of(const trf_translator *t, int32_t sentence, char text[512])
 {
     trf_error err;
-    OK(trf_hypothesis_text(t, sentence, 0, text, 512, NULL, &err));
+    OK(trf_translator_answer_text(t, sentence, 0, text, 512, NULL, &err));
 }
 
 /* Where there is room, each text occurs as often as it is asked for, and in a batch as alone. */

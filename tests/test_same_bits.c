@@ -130,7 +130,7 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     some = kit_slice(&batch, 0, 40);
     assert_int_equal(trf_translate(translator, &some.source, NULL, NULL), TRF_OK);
     for (i = 0; i < 40; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(translator, i, 0);
         hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
         hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
     }

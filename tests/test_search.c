@@ -1455,7 +1455,7 @@ static void test_eos_leaves_the_softmax(void **state)
         assert_int_equal(trf_translate(translator, &x, NULL, &err), TRF_OK);
         assert_int_equal(kit_count(translator, 0), 3);
         for (k = 0; k < 3; k++) {
-            h[renormalize_logits][k] = *trf_hypothesis_at(translator, 0, k);
+            h[renormalize_logits][k] = *trf_translator_answer(translator, 0, k);
             memcpy(ids[renormalize_logits][k], h[renormalize_logits][k].ids,
                    (size_t)h[renormalize_logits][k].n * sizeof(int32_t));
         }
@@ -1533,7 +1533,7 @@ static void test_token_probabilities(void **state)
                     else assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_OK);
                     for (i = 0; i < N; at += lengths[i++])
                         for (k = 0; k < kit_count(t, i); k++) {
-                            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                            const trf_hypothesis *h = trf_translator_answer(t, i, k);
                             int32_t n, j, ends = h->ended == TRF_ENDED_EOS;
                             double sum = h->prompt_log_probability;
                             trf_tensor out;

@@ -507,7 +507,7 @@ static int same_as_plain(const pair_of_models *m, const asked *a, int number, co
     if (kit_count(t, 0) != n)
         fail_msg("case %d: expected %d answers, got %d", number, n, kit_count(t, 0));
     for (k = 0; k < n; k++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, 0, k);
+        const trf_hypothesis *h = trf_translator_answer(t, 0, k);
         double own = 0, before = 0;
         if (h->n + hidden != done[k].n || h->ended != done[k].ended || differs(h->score, done[k].score))
             fail_msg("case %d, rank %d: expected %d ids, score %g, got %d, %g", number, k, done[k].n - hidden,
@@ -643,7 +643,7 @@ static void same_in_batches(const pair_of_models *m, asked *a)
         OK(trf_translate(alone, &single, NULL, &err));
         assert_int_equal(kit_count(alone, 0), kit_count(t, i));
         for (k = 0; k < kit_count(t, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, i, k), *g = trf_hypothesis_at(alone, 0, k);
+            const trf_hypothesis *h = trf_translator_answer(t, i, k), *g = trf_translator_answer(alone, 0, k);
             assert_int_equal(h->n, g->n);
             assert_memory_equal(h->ids, g->ids, (size_t)h->n * sizeof *h->ids);
             assert_false(differs(h->score, g->score));
@@ -766,7 +766,7 @@ static void test_phrases_exhaustively(void **state)
         search_once(&m, &a, &t);
         assert_int_equal(kit_count(t, 0), 2);
         for (rank = 0; rank < 2; rank++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
+            const trf_hypothesis *h = trf_translator_answer(t, 0, rank);
             assert_int_equal(h->n, best[rank].n);
             assert_memory_equal(h->ids, best[rank].ids, (size_t)h->n * sizeof *h->ids);
             assert_false(differs(h->score, best[rank].score));
@@ -802,7 +802,7 @@ static void test_phrases_of_greedy_search(void **state)
         a.search.max_length_b = limit;
         a.search.phrases.ids = phrases; a.search.phrases.lengths = n_phrases; a.search.phrases.count = 2;
         search_once(&m, &a, &t);
-        h = trf_hypothesis_at(t, 0, 0);
+        h = trf_translator_answer(t, 0, 0);
         assert_true(h->n == limit || (h->n >= 6 && h->n < limit));
         {
             int32_t left;
@@ -833,11 +833,11 @@ static void test_forced_bos(void **state)
         a.search.forced_first = i ? BOS : 7;
         search_once(&m, &a, &t[i]);
     }
-    assert_true(trf_hypothesis_at(t[0], 0, 0)->n > 0);
-    assert_int_equal(trf_hypothesis_at(t[0], 0, 0)->n, trf_hypothesis_at(t[1], 0, 0)->n);
-    assert_memory_equal(trf_hypothesis_at(t[0], 0, 0)->ids, trf_hypothesis_at(t[1], 0, 0)->ids,
-                        (size_t)trf_hypothesis_at(t[0], 0, 0)->n * sizeof(int32_t));
-    assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
+    assert_true(trf_translator_answer(t[0], 0, 0)->n > 0);
+    assert_int_equal(trf_translator_answer(t[0], 0, 0)->n, trf_translator_answer(t[1], 0, 0)->n);
+    assert_memory_equal(trf_translator_answer(t[0], 0, 0)->ids, trf_translator_answer(t[1], 0, 0)->ids,
+                        (size_t)trf_translator_answer(t[0], 0, 0)->n * sizeof(int32_t));
+    assert_true(trf_translator_answer(t[0], 0, 0)->score == trf_translator_answer(t[1], 0, 0)->score);
     trf_translator_destroy(t[0]);
     trf_translator_destroy(t[1]);
     free_models(&m);
@@ -871,11 +871,11 @@ static void test_start(void **state)
             a.search.start = kind == 1 ? EOS : -1;
             search_once(&x, &a, &t[kind]);
         }
-        assert_int_equal(trf_hypothesis_at(t[0], 0, 0)->n, trf_hypothesis_at(t[1], 0, 0)->n);
-        assert_memory_equal(trf_hypothesis_at(t[0], 0, 0)->ids, trf_hypothesis_at(t[1], 0, 0)->ids,
-                            (size_t)trf_hypothesis_at(t[0], 0, 0)->n * sizeof(int32_t));
-        assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
-        starts_matter += trf_hypothesis_at(t[0], 0, 0)->score != trf_hypothesis_at(t[2], 0, 0)->score;
+        assert_int_equal(trf_translator_answer(t[0], 0, 0)->n, trf_translator_answer(t[1], 0, 0)->n);
+        assert_memory_equal(trf_translator_answer(t[0], 0, 0)->ids, trf_translator_answer(t[1], 0, 0)->ids,
+                            (size_t)trf_translator_answer(t[0], 0, 0)->n * sizeof(int32_t));
+        assert_true(trf_translator_answer(t[0], 0, 0)->score == trf_translator_answer(t[1], 0, 0)->score);
+        starts_matter += trf_translator_answer(t[0], 0, 0)->score != trf_translator_answer(t[2], 0, 0)->score;
         for (kind = 0; kind < 3; kind++) trf_translator_destroy(t[kind]);
     }
     assert_true(starts_matter > 15);
@@ -902,7 +902,7 @@ static void test_banned_tokens_hide_nothing(void **state)
     a.lengths[i] = 1;
     a.search.banned.count = i + 1;
     search_once(&m, &a, &t);
-    assert_int_equal(trf_hypothesis_at(t, 0, 0)->proven, 1);
+    assert_int_equal(trf_translator_answer(t, 0, 0)->proven, 1);
     trf_translator_destroy(t);
     free_models(&m);
 }
@@ -923,8 +923,8 @@ static void test_everything_banned(void **state)
     for (i = 0; i < VOCAB - 2; i++) { a.ids[i] = i ? 2 + i : BOS; a.lengths[i] = 1; }
     search_once(&m, &a, &t);
     assert_int_equal(kit_count(t, 0), 1);
-    assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 0);
-    assert_true(trf_hypothesis_at(t, 0, 0)->log_probability == -HUGE_VAL);
+    assert_int_equal(trf_translator_answer(t, 0, 0)->n, 0);
+    assert_true(trf_translator_answer(t, 0, 0)->log_probability == -HUGE_VAL);
     trf_translator_destroy(t);
     free_models(&m);
 }
@@ -1091,7 +1091,7 @@ static void test_tagged_sources(void **state)
     OK(trf_translator_create(&t, m.model, &s, &err));
     OK(trf_translate(t, &sources, NULL, &err));
     for (i = 0; i < 2; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(t, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
         for (k = 0; k < h->n; k++) targets[all++] = h->ids[k];
         lengths[i] = h->n;

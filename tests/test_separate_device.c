@@ -629,7 +629,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("first moments", t->m, 3 * D * number);
     OBJECT("second moments", t->v, 3 * D * number);
     OBJECT("verdict", t->clip_result, offsetof(trf__clip_result, skipped));
-    OBJECT("tiles", t->tiles, offsetof(trf__tile, decay));
+    OBJECT("tiles", t->tiles, offsetof(trf__param_tile, decay));
     OBJECT("sums of squares", t->partial, (size_t)t->n_tiles * sizeof(double));
     OBJECT("step", p->block.device, offsetof(trf__now, step) + 4);
     OBJECT("ids", decoder->device.ids, rows * 4);
@@ -647,7 +647,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("sums", p->loss.sums, sizeof *p->loss.sums);
     OBJECT("room for logits", p->loss.scratch, VOCAB * number);
     OBJECT("packed copies",
-           (const trf_real *)l->translator->reader.pass.weights.packed + layout->parts[0].in.w,
+           (const trf_real *)l->translator->reader.pass.weights.packed + layout->specs[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->caches->self, 2 * D * number);
     OBJECT("keys of the source", h->caches->cross, number);

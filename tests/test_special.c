@@ -155,7 +155,7 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
     assert_int_equal(kit_count(t, 0), all);
     memset(seen, 0, sizeof seen);
     for (k = 0; k < all; k++) {
-        trf_hypothesis h = *trf_hypothesis_at(t, 0, k);
+        trf_hypothesis h = *trf_translator_answer(t, 0, k);
         int32_t ids[LONGEST], number = 0;
         memcpy(ids, h.ids, (size_t)h.n * sizeof *ids);
         for (i = 0; i < h.n; i++) {
@@ -170,9 +170,9 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
         int32_t ids[LONGEST], n;
         double score;
         if (k) OK(trf_translate(t, &input, NULL, &err));
-        n = trf_hypothesis_at(t, 0, k)->n;
-        score = trf_hypothesis_at(t, 0, k)->log_probability;
-        memcpy(ids, trf_hypothesis_at(t, 0, k)->ids, (size_t)n * sizeof *ids);
+        n = trf_translator_answer(t, 0, k)->n;
+        score = trf_translator_answer(t, 0, k)->log_probability;
+        memcpy(ids, trf_translator_answer(t, 0, k)->ids, (size_t)n * sizeof *ids);
         assert_true(fabs(score_of(t, ids, n) - score) < 1e-4);
     }
     trf_translator_destroy(t);
@@ -224,7 +224,7 @@ static void drawn(void **state)
         OK(trf_sampler_begin(g, &batch, &err));
         while (live) OK(trf_sampler_step(g, 10, &live, &err));
         for (i = 0; i < 64; i++) {
-            const trf_hypothesis *h = trf_sampler_at(g, i);
+            const trf_hypothesis *h = trf_sampler_answer(g, i);
             for (k = 0; k < h->n; k++) count[h->ids[k]]++;
             ended += h->ended == TRF_ENDED_EOS;
         }
@@ -360,8 +360,8 @@ static void bos_in_targets(void **state)
         s.forced_first = forced ? 0 : -1;
         OK(trf_translator_create(&t, model, &s, &err));
         OK(trf_translate(t, &batch.source, NULL, &err));
-        assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 3 - forced);
-        assert_memory_equal(trf_hypothesis_at(t, 0, 0)->ids, target + forced, (size_t)(3 - forced) * 4);
+        assert_int_equal(trf_translator_answer(t, 0, 0)->n, 3 - forced);
+        assert_memory_equal(trf_translator_answer(t, 0, 0)->ids, target + forced, (size_t)(3 - forced) * 4);
         trf_translator_destroy(t);
     }
     trf_model_destroy(model);

@@ -335,7 +335,7 @@ static void searches(void **state)
                     if (kind) OK(trf_translate(l.translator, &begin, NULL, &err));
                     else OK(kit_translate_with(l.translator, &from, &begin, NULL, 0, &err));
                     for (k = 0; k < kit_count(l.translator, 0); k++) {
-                        const trf_hypothesis h = *trf_hypothesis_at(l.translator, 0, k);
+                        const trf_hypothesis h = *trf_translator_answer(l.translator, 0, k);
                         int32_t whole[LONGEST + 1], m = h.n + skipped;
                         double score, raw = h.log_probability;
                         trf_batch batch;
@@ -495,7 +495,7 @@ static void sources_begin_and_end(void **state)
         l = open_lab(&c, &o, &search);
         OK(trf_translate(l.translator, &batch.source, NULL, &err));
         for (i = 0; i < PAIRS; i++) {
-            const trf_hypothesis *h = trf_hypothesis_at(l.translator, i, 0);
+            const trf_hypothesis *h = trf_translator_answer(l.translator, i, 0);
             double wanted = h->log_probability;
             n = h->n;
             memcpy(ids, h->ids, (size_t)n * sizeof *ids);
@@ -515,7 +515,7 @@ static void sources_begin_and_end(void **state)
         OK(trf_sampler_begin(sampler, &one, &err));
         OK(trf_sampler_step(sampler, 100, NULL, &err));
         for (i = 0; i < PAIRS; i++) {
-            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            const trf_hypothesis *h = trf_sampler_answer(sampler, i);
             n = h->n;
             if (h->ended != TRF_ENDED_EOS) continue;
             one = kit_slice(&batch, i, 1);

@@ -82,21 +82,21 @@ static inline void tile_bf16(int c, int a, int b)
     }
 }
 
-#define TRF__TILE_SHAPE(shape) \
+#define TRF__AMX_SHAPE(shape) \
     do { if (real_instructions) _tile_loadconfig(shape); \
          else { memset(tile, 0, sizeof tile); tiles_shaped = 1; tiles_begun++; } } while (0)
-#define TRF__TILE_RELEASE() \
+#define TRF__AMX_RELEASE() \
     do { if (real_instructions) _tile_release(); else { tile_used(); tiles_shaped = 0; } } while (0)
-#define TRF__TILE_LOAD(t, from, step) \
+#define TRF__AMX_LOAD(t, from, step) \
     do { if (real_instructions) _tile_loadd(t, from, step); else tile_load(t, from, step); } while (0)
-#define TRF__TILE_STORE(t, to, step) \
+#define TRF__AMX_STORE(t, to, step) \
     do { if (real_instructions) _tile_stored(t, to, step); else tile_store(t, to, step); } while (0)
-#define TRF__TILE_INT8(c, a, b) \
+#define TRF__AMX_INT8(c, a, b) \
     do { if (real_instructions) _tile_dpbusd(c, a, b); else tile_int8(c, a, b); } while (0)
-#define TRF__TILE_BF16(c, a, b) \
+#define TRF__AMX_BF16(c, a, b) \
     do { if (real_instructions) _tile_dpbf16ps(c, a, b); else tile_bf16(c, a, b); } while (0)
-#define TRF__HAS_TILES(ask) \
-    (tiles_asked += (ask), !real_instructions || trf__lends_tiles(ask))
+#define TRF__HAS_AMX(ask) \
+    (tiles_asked += (ask), !real_instructions || trf__lends_amx(ask))
 #endif
 
 #endif

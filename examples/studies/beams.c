@@ -119,8 +119,8 @@ static struct result translate(const struct task *x, const trf_model *model, int
     r.seconds = study_seconds() - begin;
     for (i = 0; i < TESTS; i++) {
         const char *reference = x->german_texts[i];
-        r.log_probability += trf_hypothesis_at(t, i, 0)->log_probability / TESTS;
-        STUDY_TRY(trf_hypothesis_text(t, i, 0, text, sizeof text, NULL, &err));
+        r.log_probability += trf_translator_answer(t, i, 0)->log_probability / TESTS;
+        STUDY_TRY(trf_translator_answer_text(t, i, 0, text, sizeof text, NULL, &err));
         if (!m || metrics_add(m, text, &reference, 1)) fprintf(stderr, "out of memory\n"), exit(1);
     }
     r.bleu = metrics_value(m, FIGURE_BLEU);

@@ -77,7 +77,7 @@ static void answer(const trf_model *model, const trf_batch *tests, int32_t *forc
         forced[i] = study_best(seen.logits.data + i * (4 + SYMBOLS), END, 4 + SYMBOLS);
     STUDY_TRY(trf_translate(t, &tests->source, NULL, &err));
     for (i = 0; i < TESTS; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(t, i, 0);
         for (j = 0; j <= length; j++)
             freely[i * (length + 1) + j] = j < h->n ? h->ids[j] : j == h->n ? END : -1;
     }

@@ -111,7 +111,7 @@ static void judge(const trf_model *model, int kind, int task, struct result *r)
     }
     r->answering = study_seconds() - begin;
     for (i = at = 0; i < TESTS; at += x.lengths[i++]) {
-        const trf_hypothesis *h = kind == ENCODER ? NULL : trf_hypothesis_at(t, i, 0);
+        const trf_hypothesis *h = kind == ENCODER ? NULL : trf_translator_answer(t, i, 0);
         int32_t hits = 0, n = x.lengths[i];
         for (j = 0; j < n; j++) {
             const trf_real *row = p + (at + j) * SYMBOLS;

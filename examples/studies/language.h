@@ -166,7 +166,7 @@ STUDY int32_t language_fill(trf_translator *t, int mode, int32_t *line, int32_t 
     memcpy(source + at + 1, end, (size_t)rest * sizeof *line);
     if (rest) source[at + rest] = WORDS_END + 1; /* and the last word is one of a second span */
     STUDY_TRY(trf_translate(t, &asked, NULL, &err));
-    answer = trf_hypothesis_at(t, 0, 0);
+    answer = trf_translator_answer(t, 0, 0);
     got = answer->n;
     if (mode != SPANS && rest && got > 1) got = 1;      /* of what comes next the first word */
     while (k < got && answer->ids[k] < WORDS_END && at < 2 * LINE) line[at++] = answer->ids[k++];

@@ -228,7 +228,7 @@ STUDY double pairs_exact(const trf_model *model, const struct pairs *p)
     STUDY_TRY(trf_translator_create(&translator, model, &search, &err));
     STUDY_TRY(trf_translate(translator, &all.source, NULL, &err));
     for (i = 0; i < p->count; i++) {
-        const trf_hypothesis *answer = trf_hypothesis_at(translator, i, 0);
+        const trf_hypothesis *answer = trf_translator_answer(translator, i, 0);
         right += answer->n == p->n_target[i]
                  && !memcmp(answer->ids, p->target + p->from_target[i],
                             (size_t)answer->n * sizeof *answer->ids);

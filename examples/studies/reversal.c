@@ -88,7 +88,7 @@ static void examples(struct study *s, const char *name, const trf_model *model)
         const trf_hypothesis *answer;
         char read[128], written[128];
         STUDY_TRY(trf_translate(translator, &asked, NULL, &err));
-        answer = trf_hypothesis_at(translator, 0, 0);
+        answer = trf_translator_answer(translator, 0, 0);
         write_names(source, p.n_source[i], read, sizeof read);
         write_names(answer->ids, answer->n, written, sizeof written);
         study_row(s, "%s | %s | %s | %s", name, read, written, answer->n == p.n_target[i]

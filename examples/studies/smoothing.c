@@ -115,7 +115,7 @@ static void measure(struct study *s, const struct vocabs *v, int noise, double s
     model = pairs_learn(lesson, (uint64_t)seed + 1, &o);
     greedy.beam = 1;
     STUDY_TRY(trf_translator_create(&translator, model, &greedy, &err));
-    STUDY_TRY(trf_error_rate(translator, &tests, &out->edits[seed], &err));
+    STUDY_TRY(trf_translator_error_rate(translator, &tests, &out->edits[seed], &err));
     trf_translator_destroy(translator);
     out->exact[seed] = o.exact;
     out->right[seed] = o.accuracy;

@@ -444,7 +444,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
         if (trf_translator_create(&workers[i].translator, model, &search, &err)) die(err.message);
     }
     translate_parts(workers, n);
-    if (trf_hypothesis_at(workers[0].translator, 0, 0)->n != WORDS) die("an answer has another length");
+    if (trf_translator_answer(workers[0].translator, 0, 0)->n != WORDS) die("an answer has another length");
     if (n == 1) timed_reset();
     for (again = 0; again < 4 || (total < 2 && again < 200); again++) {
         start = seconds();
@@ -551,7 +551,7 @@ static void bench_file(const char *path, const char *sentences, int threads, int
         start = seconds() - start;
         if (start < best) best = start;
     }
-    for (i = 0; i < sources.count; i++) tokens += trf_hypothesis_at(translator, i, 0)->n;
+    for (i = 0; i < sources.count; i++) tokens += trf_translator_answer(translator, i, 0)->n;
     printf("file of %d sentences, %d threads, beam %d: %.0f target tokens/s, %lld tokens\n", sources.count, threads,
            beam,
            (double)tokens / best, (long long)tokens);

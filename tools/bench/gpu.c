@@ -472,7 +472,7 @@ static void measure_translating(const char *size, int sentences, int beam, int l
         OK(trf_translate(t, &batch.source, NULL, &err));
         if (i >= 0) times[i] = seconds() - start;
     }
-    for (i = 0; i < sentences; i++) tokens += trf_hypothesis_at(t, i, 0)->n;
+    for (i = 0; i < sentences; i++) tokens += trf_translator_answer(t, i, 0)->n;
     printf("translate %s (%d, beam %d)%s: %.0f target tokens/s\n", size, sentences, beam, launches ? " launches" : "",
            (double)tokens / median(times, RUNS));
     trf_translator_destroy(t);

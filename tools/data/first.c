@@ -106,7 +106,7 @@ static int learn_by_itself(trf_model **model, trf_error *err)
     if (trf_dataset_finish(data, err) || trf_dataset_create_model(data, model, err)) goto done;
     recipe = trf_dataset_recipe(data);
     failed = trf_trainer_create(&trainer, *model, &recipe->training, err) ||
-             trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, err);
+             trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, err);
 done:
     trf_trainer_destroy(trainer);
     trf_dataset_destroy(data);
@@ -116,7 +116,7 @@ done:
 int main(int argc, char **argv)
 {
     static const char *const rows[] = {"trf_train_defaults() untouched", "learning_rate = 1e-3, the rest default",
-        "constant 1e-3, warm-up 100, the rest default", "the same with dropout 0.1", "trf_dataset and trf_learn"};
+        "constant 1e-3, warm-up 100, the rest default", "the same with dropout 0.1", "trf_dataset and trf_trainer_learn"};
     int row, only = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0, failed = 0;
     for (row = 1; row <= 5; row++) {
         trf_train_options training = trf_train_defaults();

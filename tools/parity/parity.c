@@ -201,8 +201,8 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
         trf_translate_options o = {prompts ? NULL : &batch.target, NULL, 0};
         status = trf_translate(translator, prompts ? &batch.target : &batch.source, &o, err);
         for (i = 0; i < batch.source.count && !status; i++)
-            for (k = 0; trf_hypothesis_at(translator, i, k); k++) {
-                const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
+            for (k = 0; trf_translator_answer(translator, i, k); k++) {
+                const trf_hypothesis *h = trf_translator_answer(translator, i, k);
                 printf("%d %d %.9g %.9g", (int)(first + i), h->ended == TRF_ENDED_EOS, h->score, h->log_probability);
                 for (t = 0; t < h->n; t++) printf(" %d", (int)h->ids[t]);
                 printf("\n");
@@ -250,7 +250,7 @@ static int sample_all(const trf_model *model, const trf_search *search, batch_re
         status = trf_sampler_begin(sampler, &batch, err);
         if (!status) status = trf_sampler_step(sampler, INT32_MAX, NULL, err);
         for (i = 0; i < batch.source.count && !status; i++) {
-            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            const trf_hypothesis *h = trf_sampler_answer(sampler, i);
             printf("%d %d %.9g %.9g", (int)(first + i), h->ended == TRF_ENDED_EOS, h->score, h->log_probability);
             for (t = 0; t < h->n; t++) printf(" %d", (int)h->ids[t]);
             printf("\n");

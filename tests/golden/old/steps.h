@@ -25,7 +25,7 @@ static trf_status steps_generate(const trf_model *model, const char *path, FILE 
         if (trf_sampler_step(generator, 4, &live, &err)) { trf_sampler_destroy(generator); return steps_fail(&err); }
     }
     for (i = 0; i < 3; i++) {
-        const trf_hypothesis *h = trf_sampler_at(generator, i);
+        const trf_hypothesis *h = trf_sampler_answer(generator, i);
         fprintf(out, "%.5f\t", h->log_probability);
         for (k = 0; k < h->n; k++) fprintf(out, " %d", (int)h->ids[k]);
         fprintf(out, "\n");

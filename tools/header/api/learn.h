@@ -25,13 +25,13 @@
 //     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
-//               &report, &err);
+//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_learn            training with any trainer and corpus
+//     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
@@ -41,8 +41,8 @@
 /* How a model is scored on pairs that it does not learn from. */
 typedef enum trf_metric {
     TRF_METRIC_LOSS       = 0,  /* trf_step_report.loss; smaller is better */
-    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
-                                   no better than empty answers */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_translator_error_rate; smaller is better. 0 is
+                                   perfect; 100 or more is no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
                                    trf_step_report.accuracy. Larger is better. 100 is perfect; 0
                                    counts as no better than empty answers */
@@ -75,7 +75,7 @@ typedef struct trf_learn_progress {
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
-/* How far trf_learn has come with a trainer. Checkpoints of the trainer have it. */
+/* How far trf_trainer_learn has come with a trainer. Checkpoints of the trainer have it. */
 typedef struct trf_learn_state {
     trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
                                            first */
@@ -91,12 +91,12 @@ typedef struct trf_learn_state {
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
-TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
+TRF_API trf_learn_state *trf_trainer_learn_state(trf_trainer *trainer);
 
-/* What trf_learn adapts to the length of a run. `updates` or the corpus's epochs give the length.
-   With `seconds` trf_learn times the first updates and the first validation. It changes the
-   trainer's options. It never makes the warm-up or the time between validations longer. TRF_NOAM
-   keeps its warm-up, because its peak depends on it. */
+/* What trf_trainer_learn adapts to the length of a run. `updates` or the corpus's epochs give
+   the length. With `seconds` trf_trainer_learn times the first updates and the first validation. It
+   changes the trainer's options. It never makes the warm-up or the time between validations longer.
+   TRF_NOAM keeps its warm-up, because its peak depends on it. */
 enum {
     TRF_FIT_WARMUP = 1,         /* at most an eighth of the updates */
     TRF_FIT_COSINE = 2,         /* total_steps is the number of updates */
@@ -159,7 +159,7 @@ typedef struct trf_learn_options {
     void *user;                 /* first argument of these functions */
 } trf_learn_options;
 
-/* Why trf_learn ended. */
+/* Why trf_trainer_learn ended. */
 typedef enum trf_learn_end {
     TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
     TRF_END_PROGRESS = 4, TRF_LEARN_END_COUNT
@@ -185,7 +185,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    best ones.
 
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
-   trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
+   trf_checkpoint_load, and call trf_trainer_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus; or ranks have `seconds`, but no `agree`
      TRF_E_STATE         the corpus has no pairs
@@ -195,9 +195,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    that is saved now, and another call with `resume`, go on from the weights of the last update.
    They repeat the update that was cancelled, for which a batch could not be read, or whose device
    or all_reduce failed (TRF_E_BACKEND). After other errors its batches count as used. */
-TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report,
-                             trf_error *err);
+TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
+                                     const trf_batch *held_out, const trf_learn_options *options,
+                                     trf_learn_report *report, trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
    else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
@@ -243,8 +243,8 @@ TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
      - unk never matches.
      - A repeated source is translated once, and compared with its nearest target.
      - An empty source has an empty answer. */
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err);
+TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                             double *percent, trf_error *err);
 
 /* How much time a good model may cost. */
 typedef enum trf_effort {
@@ -498,7 +498,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
    recipe before the call that reads it:
        config      trf_dataset_create_model
        training    trf_trainer_create
-       learning    trf_learn
+       learning    trf_trainer_learn
        corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);

@@ -110,7 +110,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
-TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
+TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence);
 /* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned` and
    `ends`. The path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has
    begun. */

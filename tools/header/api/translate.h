@@ -317,9 +317,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
                                          been cut after a whole token.
-                                         trf_hypothesis_text(translator, 0, 0, ...) returns the
-                                         whole answer and its length, NULs inside it included,
-                                         without another search
+                                         trf_translator_answer_text(translator, 0, 0, ...)
+                                         returns the whole answer and its length, NULs inside it
+                                         included, without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies
    Each model of an ensemble reads the text in its own tokens. */
@@ -369,11 +369,11 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
    such sentence or rank. */
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
-                                                int32_t rank);
+TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
+                                                    int32_t sentence, int32_t rank);
 /* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
    it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
    such result. TRF_E_STATE: the model has no target vocabulary. */
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
-                                       int32_t rank, char *text, size_t size, size_t *bytes,
-                                       trf_error *err);
+TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
+                                              int32_t rank, char *text, size_t size, size_t *bytes,
+                                              trf_error *err);

@@ -33,16 +33,16 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, its copy on the device, and the pointer of the op's job to that copy. */
-typedef struct trf__guest { void *host, *device, *field; size_t bytes; char use; } trf__guest;
+typedef struct trf__staged { void *host, *device, *field; size_t bytes; char use; } trf__staged;
 enum {
-    TRF__GUESTS = 24,                   /* more than any block has: the backward of multi-head
+    TRF__STAGED = 24,                   /* more than any block has: the backward of multi-head
                                            attention has 19 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
 struct trf_context {
     trf__run run;
-    trf__guest guests[TRF__GUESTS]; int n_guests;       /* of the running call */
+    trf__staged staged[TRF__STAGED]; int n_staged;       /* of the running call */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
@@ -96,13 +96,13 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its guests and dropout
+/* Begins a call with an empty job. A check may have ended the last call, so its staged and dropout
    go now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
     memset(job, 0, bytes);
-    c->n_guests = 0;
+    c->n_staged = 0;
     c->run.now = NULL;
     return TRF_OK;
 }
@@ -111,9 +111,9 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
    pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
 TRF__FN void trf__guest_of(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
-    trf__guest guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
+    trf__staged guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
-    if (host && !c->run.backend->on_host) c->guests[c->n_guests++] = guest;
+    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = guest;
 }
 
 /* Ids, positions or targets. */
@@ -195,13 +195,13 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
     int i;
-    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
-        if (c->guests[i].use != 'i')
-            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
+    for (i = 0; status == TRF_OK && i < c->n_staged; i++)
+        if (c->staged[i].use != 'i')
+            run->backend->download(run, c->staged[i].host, c->staged[i].device, c->staged[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++)
-        run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
-    c->n_guests = 0;
+    for (i = 0; i < c->n_staged; i++)
+        run->backend->release(run, c->staged[i].device, c->staged[i].bytes);
+    c->n_staged = 0;
     c->run.now = NULL;
     return status;
 }
@@ -211,12 +211,12 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i, n = c->n_guests;
+    int i, n = c->n_staged;
     for (i = 0; i < n; i++) {
-        trf__guest *guest = &c->guests[i];
+        trf__staged *guest = &c->staged[i];
         guest->device = run->backend->alloc(run, guest->bytes);
         if (!guest->device) {
-            c->n_guests = i;
+            c->n_staged = i;
             return trf__end(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                          "no memory on the device for the tensors"), err);
         }

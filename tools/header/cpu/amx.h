@@ -42,20 +42,20 @@ typedef struct trf__tile_call {
 #define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")
 
 /* A test emulates the instructions. */
-#if !defined(TRF__TILE_LOAD)
-#define TRF__TILE_SHAPE(shape) _tile_loadconfig(shape)
-#define TRF__TILE_RELEASE() _tile_release()
-#define TRF__TILE_LOAD(tile, from, step) _tile_loadd(tile, from, step)
-#define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
-#define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
-#define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_TILES(ask) trf__lends_tiles(ask)
+#if !defined(TRF__AMX_LOAD)
+#define TRF__AMX_SHAPE(shape) _tile_loadconfig(shape)
+#define TRF__AMX_RELEASE() _tile_release()
+#define TRF__AMX_LOAD(tile, from, step) _tile_loadd(tile, from, step)
+#define TRF__AMX_STORE(tile, to, step) _tile_stored(tile, to, step)
+#define TRF__AMX_INT8(c, a, b) _tile_dpbusd(c, a, b)
+#define TRF__AMX_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
+#define TRF__HAS_AMX(ask) trf__lends_amx(ask)
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
    them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
    this process, if it asks (ARCH_REQ_XCOMP_PERM). */
-TRF__FN int trf__lends_tiles(int ask)
+TRF__FN int trf__lends_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low;
@@ -71,7 +71,7 @@ TRF__FN int trf__lends_tiles(int ask)
 }
 
 /* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
-TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
+TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
 {
     struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
     int i;
@@ -80,71 +80,71 @@ TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
     for (i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
     /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
     __asm__ volatile("" : : "r"(&shape) : "memory");
-    TRF__TILE_SHAPE(&shape);
+    TRF__AMX_SHAPE(&shape);
 }
 
 /* Until then, every switch of threads saves 8 KB. */
-TRF__AMX static TRF__UNUSED void trf__tiles_end(void) { TRF__TILE_RELEASE(); }
+TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
    up to 32 rows. Whole tiles are read and written: a multiple of sixteen rows. Four sums at a time
    hide how long an instruction takes. */
-#define TRF__TILE_PRODUCT(NAME, DOT) \
+#define TRF__AMX_PRODUCT(NAME, DOT) \
 TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_32)(const trf__tile_call *x, int two) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     const size_t below = 16 * x->first_row, c_below = 16 * x->c_row; \
     int64_t t; \
-    TRF__TILE_LOAD(0, first, x->first_row); \
-    TRF__TILE_LOAD(2, first + below, x->first_row); \
+    TRF__AMX_LOAD(0, first, x->first_row); \
+    TRF__AMX_LOAD(2, first + below, x->first_row); \
     if (two) { \
-        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(3, first + x->first_panel + below, x->first_row); \
+        TRF__AMX_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(3, first + x->first_panel + below, x->first_row); \
     } \
     for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
-        TRF__TILE_LOAD(4, a, x->a_row); \
-        TRF__TILE_LOAD(5, a + 16 * x->a_row, x->a_row); \
-        TRF__TILE_LOAD(6, b, 64); \
+        TRF__AMX_LOAD(4, a, x->a_row); \
+        TRF__AMX_LOAD(5, a + 16 * x->a_row, x->a_row); \
+        TRF__AMX_LOAD(6, b, 64); \
         DOT(0, 4, 6); \
         DOT(2, 5, 6); \
         if (!two) continue; \
-        TRF__TILE_LOAD(7, b + x->b_panel, 64); \
+        TRF__AMX_LOAD(7, b + x->b_panel, 64); \
         DOT(1, 4, 7); \
         DOT(3, 5, 7); \
     } \
-    TRF__TILE_STORE(0, x->c, x->c_row); \
-    TRF__TILE_STORE(2, x->c + c_below, x->c_row); \
+    TRF__AMX_STORE(0, x->c, x->c_row); \
+    TRF__AMX_STORE(2, x->c + c_below, x->c_row); \
     if (!two) return; \
-    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
-    TRF__TILE_STORE(3, x->c + c_below + 64, x->c_row); \
+    TRF__AMX_STORE(1, x->c + 64, x->c_row); \
+    TRF__AMX_STORE(3, x->c + c_below + 64, x->c_row); \
 } \
 TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_16)(const trf__tile_call *x, int four) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     int64_t t; \
-    TRF__TILE_LOAD(0, first, x->first_row); \
+    TRF__AMX_LOAD(0, first, x->first_row); \
     if (four) { \
-        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(2, first + 2 * x->first_panel, x->first_row); \
-        TRF__TILE_LOAD(3, first + 3 * x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(2, first + 2 * x->first_panel, x->first_row); \
+        TRF__AMX_LOAD(3, first + 3 * x->first_panel, x->first_row); \
     } \
     for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
-        TRF__TILE_LOAD(4, a, x->a_row); \
-        TRF__TILE_LOAD(5, b, 64); \
+        TRF__AMX_LOAD(4, a, x->a_row); \
+        TRF__AMX_LOAD(5, b, 64); \
         DOT(0, 4, 5); \
         if (!four) continue; \
-        TRF__TILE_LOAD(6, b + x->b_panel, 64); \
+        TRF__AMX_LOAD(6, b + x->b_panel, 64); \
         DOT(1, 4, 6); \
-        TRF__TILE_LOAD(7, b + 2 * x->b_panel, 64); \
+        TRF__AMX_LOAD(7, b + 2 * x->b_panel, 64); \
         DOT(2, 4, 7); \
-        TRF__TILE_LOAD(5, b + 3 * x->b_panel, 64); \
+        TRF__AMX_LOAD(5, b + 3 * x->b_panel, 64); \
         DOT(3, 4, 5); \
     } \
-    TRF__TILE_STORE(0, x->c, x->c_row); \
+    TRF__AMX_STORE(0, x->c, x->c_row); \
     if (!four) return; \
-    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
-    TRF__TILE_STORE(2, x->c + 128, x->c_row); \
-    TRF__TILE_STORE(3, x->c + 192, x->c_row); \
+    TRF__AMX_STORE(1, x->c + 64, x->c_row); \
+    TRF__AMX_STORE(2, x->c + 128, x->c_row); \
+    TRF__AMX_STORE(3, x->c + 192, x->c_row); \
 } \
 TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 { \
@@ -159,12 +159,12 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
     } \
 }
 /* An object that will use tiles asks for them. A query must not change the process. */
-TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(1); }
-TRF__FN int trf__may_have_tiles(void) { return TRF__HAS_TILES(0); }
+TRF__FN int trf__has_amx(void) { return TRF__HAS_AMX(1); }
+TRF__FN int trf__may_have_amx(void) { return TRF__HAS_AMX(0); }
 #else
 #define TRF__TILES 0
-TRF__FN void trf__tiles_begin(void) {}
-TRF__FN void trf__tiles_end(void) {}
-TRF__FN int trf__has_tiles(void) { return 0; }
-TRF__FN int trf__may_have_tiles(void) { return 0; }
+TRF__FN void trf__amx_begin(void) {}
+TRF__FN void trf__amx_end(void) {}
+TRF__FN int trf__has_amx(void) { return 0; }
+TRF__FN int trf__may_have_amx(void) { return 0; }
 #endif

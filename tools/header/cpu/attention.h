@@ -143,7 +143,7 @@ typedef struct trf__attention_scratch {
 
 /* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
    bytes. */
-TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, int64_t m,
+TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
     trf__cursor cursor = trf__cursor_at(scratch);
@@ -167,7 +167,7 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, i
 TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t product)
 {
     trf__attention_scratch work;
-    size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
+    size_t bytes = trf__attention_layout(&work, NULL, longest, d_head);
     size_t least = (size_t)product * sizeof(trf_real);
     return bytes > least ? bytes : least;
 }
@@ -424,7 +424,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_scratch work;
     trf__view keys, values;
-    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
+    trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
     trf__bias_fill(&h, &work);
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
@@ -469,7 +469,7 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
     int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key,
         n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
     trf__attention_scratch work;
-    trf__attention_cut(&work, trf__scratch(run, worker), m, a->in.d_head);
+    trf__attention_layout(&work, trf__scratch(run, worker), m, a->in.d_head);
     trf__bias_fill(&h, &work);
     trf__attention_rows(&h, &work, trf__keys_transposed(work.kt, a->in.k, &h, work.m16), NULL, NULL,
                         i0, n);
@@ -616,7 +616,7 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     int64_t at = h.span->key * ldk + h.key_first;
     trf__attention_scratch work;
     trf__view keys;
-    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
+    trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     /* keys that no query sees have gradient 0 */
     trf__zero_rows(trf__to(a->dk) + at, ldk, h.span->n_key, d);
     trf__zero_rows(trf__to(a->dv) + at, ldk, h.span->n_key, d);

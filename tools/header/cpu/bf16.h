@@ -156,8 +156,8 @@ TRF__FN void TRF__NAMED(trf__bf16_vectors_##R##_##P)(const trf__bf16_call *x) \
             trf__v16 even[P], odd[P]; \
             TRF__UNROLL for (p = 0; p < P; p++) { \
                 trf__bf16_split(w + p * x->w_step, &even[p], &odd[p]); \
-                even[p] = trf__held(even[p]); \
-                odd[p] = trf__held(odd[p]); \
+                even[p] = trf__opaque(even[p]); \
+                odd[p] = trf__opaque(odd[p]); \
             } \
             TRF__UNROLL for (r = 0; r < R; r++) { \
                 trf__v16 value = trf__set(a[16 * r + i]); \
@@ -407,7 +407,7 @@ TRF__FN trf__tile_call trf__bf16_call_bytes(const trf__bf16_call *x)
 
 #if TRF__TILES && TRF__BF16_PAIRS
 #define TRF__BF16_TILES 1
-TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
+TRF__AMX_PRODUCT(trf__bf16_tile_product, TRF__AMX_BF16)
 TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     trf__bf16_tile_product(trf__bf16_call_bytes(x), rows, panels);
@@ -447,7 +447,7 @@ typedef struct trf__bf16_kernel {
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if TRF__BF16_TILES
-    { "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_MOST, TRF__BF16_TILE_ROWS,
+    { "AMX", trf__has_amx, 1, TRF__BF16_TILE_ROWS, TRF__BF16_MOST, TRF__BF16_TILE_ROWS,
       TRF__BF16_TILE_DEEP, 16, trf__bf16_pairs_block, trf__bf16_tiles },
 #endif
 #if TRF__BF16_PAIRS
@@ -600,10 +600,10 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t room = trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
-    if (kernel->tiles) trf__tiles_begin();
+    if (kernel->tiles) trf__amx_begin();
     for (t = 0; t == 0 || t < p.k; t += most)
         for (i = 0; i < p.m; i += tall)
             trf__bf16_part(scratch, &p, kernel, panels, row % 16, i, trf__min64(tall, p.m - i), t,
                            trf__min64(most, p.k - t));
-    if (kernel->tiles) trf__tiles_end();
+    if (kernel->tiles) trf__amx_end();
 }

@@ -108,17 +108,17 @@ TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t st
 /* A loads part i of A into tiles 4 and 5. B loads part j of B into tiles 6 and 7. ADD adds their
    products to tiles 0 to 3, and prefetches a sixth of the next 32 numbers of A. */
 #define TRF__BF16X3_A(i) \
-    TRF__TILE_LOAD(4, a + (i) * part, 64); \
-    if (tall) TRF__TILE_LOAD(5, a + (i) * part + 1024, 64);
+    TRF__AMX_LOAD(4, a + (i) * part, 64); \
+    if (tall) TRF__AMX_LOAD(5, a + (i) * part + 1024, 64);
 #define TRF__BF16X3_B(j) \
-    TRF__TILE_LOAD(6, b + (j) * 1024, 64); \
-    if (wide) TRF__TILE_LOAD(7, b + b_panel + (j) * 1024, 64);
+    TRF__AMX_LOAD(6, b + (j) * 1024, 64); \
+    if (wide) TRF__AMX_LOAD(7, b + b_panel + (j) * 1024, 64);
 #define TRF__BF16X3_ADD(n) \
     { TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); } \
-    TRF__TILE_BF16(0, 4, 6); \
-    if (tall) TRF__TILE_BF16(2, 5, 6); \
-    if (wide) TRF__TILE_BF16(1, 4, 7); \
-    if (tall && wide) TRF__TILE_BF16(3, 5, 7);
+    TRF__AMX_BF16(0, 4, 6); \
+    if (tall) TRF__AMX_BF16(2, 5, 6); \
+    if (wide) TRF__AMX_BF16(1, 4, 7); \
+    if (tall && wide) TRF__AMX_BF16(3, 5, 7);
 
 /* One or two times sixteen rows, one or two panels. From one product to the next, one side only is
    loaded. Meanwhile the panels that will be split next come into the level-2 cache. */
@@ -134,11 +134,11 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     char *c = (char *)(void *)x->c;
     int64_t t, r;
     int i;
-    __asm__ volatile("" : : : "memory");    /* as in trf__tiles_begin */
-    TRF__TILE_LOAD(0, first, first_row);
-    if (wide) TRF__TILE_LOAD(1, first + 64, first_row);
-    if (tall) TRF__TILE_LOAD(2, first + 16 * first_row, first_row);
-    if (tall && wide) TRF__TILE_LOAD(3, first + 16 * first_row + 64, first_row);
+    __asm__ volatile("" : : : "memory");    /* as in trf__amx_begin */
+    TRF__AMX_LOAD(0, first, first_row);
+    if (wide) TRF__AMX_LOAD(1, first + 64, first_row);
+    if (tall) TRF__AMX_LOAD(2, first + 16 * first_row, first_row);
+    if (tall && wide) TRF__AMX_LOAD(3, first + 16 * first_row + 64, first_row);
     for (t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
         for (r = 0; r < x->next_rows; r++, next += 16) {
             TRF__PREFETCH_L2(next);
@@ -151,14 +151,14 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
         TRF__BF16X3_A(1) TRF__BF16X3_ADD(4)
         TRF__BF16X3_B(0) TRF__BF16X3_ADD(5)
     }
-    TRF__TILE_STORE(0, c, c_row);
-    if (wide) TRF__TILE_STORE(1, c + 64, c_row);
-    if (tall) TRF__TILE_STORE(2, c + 16 * c_row, c_row);
-    if (tall && wide) TRF__TILE_STORE(3, c + 16 * c_row + 64, c_row);
+    TRF__AMX_STORE(0, c, c_row);
+    if (wide) TRF__AMX_STORE(1, c + 64, c_row);
+    if (tall) TRF__AMX_STORE(2, c + 16 * c_row, c_row);
+    if (tall && wide) TRF__AMX_STORE(3, c + 16 * c_row + 64, c_row);
 }
 
 static const trf__bf16_kernel trf__bf16x3_kernel = {
-    "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, 2, TRF__BF16_TILE_ROWS, TRF__BF16X3_DEEP,
+    "AMX", trf__has_amx, 1, TRF__BF16_TILE_ROWS, 2, TRF__BF16_TILE_ROWS, TRF__BF16X3_DEEP,
     TRF__BF16X3_WORDS, trf__bf16x3_block, trf__bf16x3_tiles
 };
 
@@ -200,12 +200,12 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
 TRF__FN void trf__bf16x3_product(trf_real *scratch, const trf__product *p, const trf_real *panels)
 {
     int64_t t, i;
-    trf__tiles_begin();
+    trf__amx_begin();
     for (t = 0; t < p->k; t += TRF__BF16X3_DEEP)
         for (i = 0; i < p->m; i += TRF__BF16X3_TALL)
             trf__bf16x3_part(scratch, p, panels, i, trf__min64(TRF__BF16X3_TALL, p->m - i), t,
                              trf__min64(TRF__BF16X3_DEEP, p->k - t));
-    trf__tiles_end();
+    trf__amx_end();
 }
 #else
 #define TRF__BF16X3 0
@@ -227,7 +227,7 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
 TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
     return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
-           trf__may_have_tiles();
+           trf__may_have_amx();
 }
 
 /* Whether a product with so many rows is. These are the rows of the whole op, so that its cut

@@ -44,7 +44,7 @@
 
 /* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
    has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
-TRF__INLINE trf__v16 trf__held(trf__v16 a)
+TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
     int i;
     TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);

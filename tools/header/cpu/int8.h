@@ -292,7 +292,7 @@ TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 
 #if TRF__TILES
 /* tdpbusd multiplies as vpdpbusd does. */
-TRF__TILE_PRODUCT(trf__int8_tile_product, TRF__TILE_INT8)
+TRF__AMX_PRODUCT(trf__int8_tile_product, TRF__AMX_INT8)
 TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
@@ -301,7 +301,7 @@ TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_
                             trf__ceil_div(k, TRF__INT8_DEEP) };
     trf__int8_tile_product(call, rows, n_panels);
 }
-TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && trf__has_tiles(); }
+TRF__FN int trf__int8_has_amx(void) { return trf__has_vnni() && trf__has_amx(); }
 #endif
 
 #if TRF__ARM
@@ -352,7 +352,7 @@ typedef struct trf__int8_kernel {
 
 static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__TILES
-    { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
+    { "AMX", trf__int8_has_amx, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
 #endif
 #if TRF__X86 && TRF__WIDEST == 64
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
@@ -561,7 +561,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     }
     x = trf__of_ints(sums);
     y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
-    trf__store_n(c, trf__fma(trf__held(x), trf__held(y), trf__held(first)), n);
+    trf__store_n(c, trf__fma(trf__opaque(x), trf__opaque(y), trf__opaque(first)), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -577,7 +577,7 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     int64_t i, j, r, q;
     (void)scratch;
     if (p.m < kernel->least) kernel++;
-    if (kernel->tiles) trf__tiles_begin();
+    if (kernel->tiles) trf__amx_begin();
     for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
         for (i = 0; i < p.m; i += kernel->rows) {
             int64_t rows = trf__min64(kernel->rows, p.m - i);
@@ -593,5 +593,5 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
                                                                   trf__int8_scales_at(p.k)));
             }
         }
-    if (kernel->tiles) trf__tiles_end();
+    if (kernel->tiles) trf__amx_end();
 }

@@ -59,7 +59,8 @@ typedef struct trf__loss_job {
 } trf__loss_job;
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
-TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                        int64_t vocab,
                              int64_t d, int copied, int paired, trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -81,7 +82,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
                                      int64_t d, int copied, int paired)
 {
     trf__loss_job job;
-    return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
+    return trf__loss_scratch_layout(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
 /* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
@@ -364,7 +365,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
-    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
+    trf__loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
                   l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && job.panels) {

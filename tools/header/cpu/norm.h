@@ -127,7 +127,8 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
-        ds = trf__fma(trf__held(ds), factor, trf__held(trf__load_n(more + c * more_step, d - c)));
+        ds = trf__fma(trf__opaque(ds), factor,
+                      trf__opaque(trf__load_n(more + c * more_step, d - c)));
         trf__store_n(trf__to(j->ds) + at + c, ds, d - c);
     }
 }

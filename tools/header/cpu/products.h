@@ -165,7 +165,7 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
 
 /* With >>bf16x3 every tile splits its parts of A and B, so tiles are large: one for each thread, if
    it has at most TRF__BF16X3_TALL rows. */
-TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
+TRF__FN void trf__bf16x3_divide(trf__product_job *j, int threads)
 {
     const int64_t down = trf__ceil_div(j->p.m, TRF__BF16X3_TALL);
     const int64_t across = trf__ceil_div(threads, down);
@@ -176,7 +176,7 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
 /* The tiles of CBLAS depend on the product alone, as its bits depend on them. They are large,
    because CBLAS packs its operands anew for each tile. A product has four tiles at least, unless
    they would have fewer than 64 rows and columns. */
-TRF__FN void trf__blas_cut(trf__product_job *j)
+TRF__FN void trf__blas_divide(trf__product_job *j)
 {
     int64_t *longer;
     j->rows = trf__transposed(&j->p) ? 256 : 1024;
@@ -191,14 +191,14 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
 /* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
    transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
    time. */
-TRF__FN void trf__product_cut(trf__product_job *j, int threads)
+TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
     const int64_t most = bf16 ? 256 : TRF__TALL;
     const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
-    if (j->blas) { trf__blas_cut(j); return; }
-    if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_cut(j, threads); return; }
+    if (j->blas) { trf__blas_divide(j); return; }
+    if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_divide(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
@@ -279,7 +279,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             part.packed = packs ? &panels : packed;
             part.blas = blas;
             part.p.bf16x3 = part.packed && trf__use_bf16x3(run, whole->m);
-            trf__product_cut(&part, cpu->threads);
+            trf__product_divide(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
                                               trf__pack_each(format)), trf__work_tile, &part);

@@ -43,7 +43,8 @@ typedef struct trf__top_job {
 } trf__top_job;
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
-TRF__FN size_t trf__top_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__top_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                       int64_t vocab,
                             int64_t n, trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -63,7 +64,7 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
                                     int64_t n)
 {
     trf__top_job job;
-    return trf__top_cut(NULL, device, rows, vocab, n, &job);
+    return trf__top_scratch_layout(NULL, device, rows, vocab, n, &job);
 }
 
 /* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
@@ -120,9 +121,9 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->n_wishes; k < (row + 1) * r->n_wishes; k++)
-        if (r->wishes[k] >= column && r->wishes[k] < column + columns)
-            r->wished[k] = z[r->wishes[k] - column];
+    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+        if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
+            r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;
     ids = r->ids + row * r->stride;
     kept = r->kept + row * (r->stride + r->n_alone);
@@ -158,7 +159,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         trf__top_groups(most + c / TRF__TOP_GROUP, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
     j->sums[2 * at] = trf__max_of(most, n_groups);
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
-    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
+    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.phrase_next))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
@@ -229,7 +230,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    int64_t at = row * (t->n + t->rules.n_wishes);
+    int64_t at = row * (t->n + t->rules.n_phrase_next);
     double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
@@ -258,14 +259,14 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
-    if (t->rules.wishes) trf__top_wishes(t, row, lse);
+    if (t->rules.phrase_next) trf__top_phrase_next(t, row, lse);
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
     trf__top_job job;
     int64_t i;
-    trf__top_cut(t->work, &run->device, t->rows, t->vocab, t->n, &job);
+    trf__top_scratch_layout(t->work, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
@@ -388,7 +389,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         trf__reorder_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
-    for (r = now.rows; r < a->rows; r++) trf__reorder_nobody(a, r);
+    for (r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
     for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }

@@ -129,8 +129,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->blas_asked = run->device.products == TRF_PRODUCTS_CBLAS;
-    cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
-    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_tiles();
+    cpu->tiles = run->format != TRF__FLOAT32 && trf__has_amx();
+    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_amx();
     status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;

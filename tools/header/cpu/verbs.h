@@ -127,8 +127,8 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
     if (trf__wants_bf16x3(device, format)) return "AMX";
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
-    return format == TRF__BF16 ? trf__bf16_chosen(trf__may_have_tiles())->name
-                               : trf__int8_chosen(trf__may_have_tiles())->name;
+    return format == TRF__BF16 ? trf__bf16_chosen(trf__may_have_amx())->name
+                               : trf__int8_chosen(trf__may_have_amx())->name;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */

@@ -33,7 +33,8 @@ typedef struct trf__cuda_loss {
     double *divergence;
 } trf__cuda_loss;
 
-TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
+                                             int64_t vocab,
                                   int64_t d, int paired, trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -54,7 +55,7 @@ TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, in
                                       int64_t d, int, int paired)
 {
     trf__cuda_loss scratch;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, paired, &scratch);
+    return trf__cuda_loss_scratch_layout(NULL, device, rows, vocab, d, paired, &scratch);
 }
 
 /* z - maximum; what is below -1e30 counts as -1e30: infinity - infinity would be NaN. */
@@ -229,7 +230,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__cuda_loss at;
     trf__linear z;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
+    trf__cuda_loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
     z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {

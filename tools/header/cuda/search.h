@@ -25,7 +25,7 @@ typedef struct trf__top_parts {
     float *logits;              /* (rows, vocab) */
 } trf__top_parts;
 
-TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_t n,
+TRF__FN size_t trf__cuda_top_scratch_layout(void *work, int64_t rows, int64_t vocab, int64_t n,
                                  trf__top_parts *p)
 {
     trf__cursor cursor = trf__cursor_at(work);
@@ -40,7 +40,7 @@ TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_
 TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
 {
     trf__top_parts parts;
-    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
+    return trf__cuda_top_scratch_layout(NULL, rows, vocab, n, &parts);
 }
 
 /* A logit and its id as one number: a better logit gives a larger number, and so does a lower id of
@@ -74,9 +74,9 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
-        for (int64_t k = row * r.n_wishes + threadIdx.x; k < (row + 1) * r.n_wishes;
+        for (int64_t k = row * r.n_phrase_next + threadIdx.x; k < (row + 1) * r.n_phrase_next;
              k += TRF__CUDA_THREADS)
-            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
+            r.phrase_next_scores[k] = r.phrase_next[k] < 0 ? -INFINITY : z[r.phrase_next[k]];
         __syncthreads();
         for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
              i += TRF__CUDA_THREADS) {
@@ -181,14 +181,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            int64_t at = row * (t.n + t.rules.n_wishes) + i;
+            int64_t at = row * (t.n + t.rules.n_phrase_next) + i;
             t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
             t.log_probabilities[at] = z - lse;
             if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
         }
         if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
-        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
+        if (t.rules.phrase_next && threadIdx.x == 0) trf__top_phrase_next(&t, row, lse);
     }
 }
 
@@ -196,13 +196,13 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 {
     trf__top_parts parts;
     trf__linear z;
-    trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
+    trf__cuda_top_scratch_layout(t->work, t->rows, t->vocab, t->n, &parts);
     if (t->mixed) parts.logits = t->mixed;
     /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     if (!t->mixed) trf__cuda_project(run, "top", &z, 1);
-    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
+    if (t->rules.n_alone || t->rules.ids || t->rules.phrase_next)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
@@ -305,7 +305,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
         if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
     }
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
-        trf__reorder_nobody(&a, r);
+        trf__reorder_padding(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
         trf__reorder_ended(&a, k);
     __syncthreads();                    /* all have read a.progress before it changes */

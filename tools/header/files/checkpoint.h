@@ -32,7 +32,7 @@ TRF__FOR_SIZE
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
 // the moments, the training options, the frozen parameters, a place in the corpus, and what
-// trf_learn needs: its validations, the moving average, the best weights. The place is
+// trf_trainer_learn needs: its validations, the moving average, the best weights. The place is
 // the beginning of the step that is not complete: its batches are delivered again. Random numbers
 // need no state. They follow from the seed, the step and the position in the batch (>>dropout).
 
@@ -247,11 +247,11 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
                              "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
                              (long long)(least + updates), (long long)t->missed[i]);
     }
-    trf__cut_tiles(t, t->options.decay_all);
+    trf__split_params(t, t->options.decay_all);
     return TRF_OK;
 }
 
-/* Reads what trf_learn needs, as far as the file has it. */
+/* Reads what trf_trainer_learn needs, as far as the file has it. */
 TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
 {
     const trf_model *model = t->model;

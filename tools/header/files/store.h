@@ -26,9 +26,10 @@ TRF__FOR_SIZE
 //   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
 //                      matrix is stored once: under src_embed.weight (all tied), or under
 //                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
-//                      optimizer.v.NAME; and if there are any, the moving average and trf_learn's
-//                      best weights: average.NAME and best.NAME. A matrix of type I8 has the
-//                      scales of its rows beside it, NAME_scale of type F32. The last, of type U8,
+//                      optimizer.v.NAME; and if there are any, the moving average and the best
+//                      weights of trf_trainer_learn: average.NAME and best.NAME. A matrix of type
+//                      I8 has the scales of its rows beside it, NAME_scale of type F32. The last,
+//                      of type U8,
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
@@ -41,10 +42,10 @@ TRF__FOR_SIZE
 //                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
-//                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
-//                      of trf_learn_state; with frozen parameters, trf.frozen: 1 or 0 for each, in
-//                      the order of trf_model_parameter. For a parameter that is frozen or was,
-//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
+//                      trf.corpus.epoch, .batch and .fingerprint; from trf_trainer_learn,
+//                      trf.learn.FIELD of trf_learn_state; with frozen parameters, trf.frozen: 1 or
+//                      0 for each, in the order of trf_model_parameter. For a parameter that is frozen or
+//                      was, trf.missed.NAME: the number of updates that it missed; if it is frozen now,
 //                      less the number of all updates when it froze. "format": "pt" is for users of
 //                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
 //                      come from the file that the model was loaded from.

@@ -547,8 +547,8 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
                                           r->teacher_share, err);
     if (status == TRF_OK)
-        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data), &r->learning, report,
-                           err);
+        status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
+                                   &r->learning, report, err);
     trf_trainer_destroy(trainer);
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);

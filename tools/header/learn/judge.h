@@ -96,7 +96,7 @@ TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
 
 /* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
    are no worse than none. */
-TRF__FN double trf__worth(trf_metric metric, double score)
+TRF__FN double trf__oriented_score(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score
          : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
@@ -105,14 +105,14 @@ TRF__FN double trf__worth(trf_metric metric, double score)
 /* A NaN is worse than any number. */
 TRF__FN int trf__improves(trf_metric metric, double a, double b)
 {
-    return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
+    return b != b ? a == a : trf__oriented_score(metric, a) > trf__oriented_score(metric, b);
 }
 
 /* Whether score a with loss a_loss is better than score b with loss b_loss. */
 TRF__FN int trf__is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
 {
     return trf__improves(metric, a, b) ||
-           (trf__worth(metric, a) == trf__worth(metric, b) &&
+           (trf__oriented_score(metric, a) == trf__oriented_score(metric, b) &&
             (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
 }
 
@@ -363,14 +363,14 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     some.ids = ids; some.lengths = lengths; some.count = n;
     if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
     for (k = 0; k < n; k++) {
-        const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        const trf_hypothesis *h = trf_translator_answer(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
     }
     return TRF_OK;
 }
 
-/* trf_error_rate, which also counts the answers that were cut at the length limit. */
+/* trf_translator_error_rate, which also counts the answers that were cut at the length limit. */
 TRF__COLD
 TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
                                    double *percent, int64_t *cut, trf_error *err)
@@ -421,8 +421,8 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     return status;
 }
 
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err)
+TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                             double *percent, trf_error *err)
 {
     int64_t cut;
     return trf__error_rate(translator, pairs, percent, &cut, err);

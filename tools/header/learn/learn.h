@@ -22,7 +22,7 @@
 TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
-// >>by-itself      trf_learn: updates until one of the ends
+// >>by-itself      trf_trainer_learn: updates until one of the ends
 //
 // Update, validate every now and then, remember the best weights, leave them in the model. The ends
 // are updates, seconds, epochs, patience and the progress callback, whichever comes first. How far
@@ -68,7 +68,7 @@ TRF__FN double trf__seconds(void)
     return difftime(time(NULL), (time_t)0);
 }
 
-TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
+TRF_API trf_learn_state *trf_trainer_learn_state(trf_trainer *trainer)
 {
     return trainer ? &trainer->learning : NULL;
 }
@@ -572,9 +572,9 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     return trf__weights_alloc(t, &t->best, "best", err);
 }
 
-TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report,
-                             trf_error *err)
+TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
+                                     const trf_batch *held_out, const trf_learn_options *options,
+                                     trf_learn_report *report, trf_error *err)
 {
     trf_learn_options defaults = trf_learn_defaults();
     trf_learn_report own;

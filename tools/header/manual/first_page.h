@@ -246,7 +246,7 @@
 //                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
-//   >>by-itself        trf_learn: updates until one of the ends
+//   >>by-itself        trf_trainer_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels

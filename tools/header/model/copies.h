@@ -147,7 +147,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
             if ((k = trf__copied_from(model, from, p->name)) < 0) continue;
-            if (p->offset == model->layout.outer.head_b &&      /* a token's is no label's */
+            if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
             if (q->shape[1] != p->shape[1])

@@ -68,7 +68,8 @@ TRF_API void trf_model_destroy(trf_model *model)
             model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     }
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
-    trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
+    trf__free(&hooks, model->layout.specs,
+              trf__bytes(model->layout.n_parts, sizeof(trf__sublayer_spec)));
     trf__free(&hooks, model, sizeof *model);
 }
 
@@ -77,7 +78,7 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 {
     return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
                          sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
-                         + trf__bytes(layout->n_parts, sizeof(trf__part)));
+                         + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
 
 TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
@@ -103,7 +104,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 {
     const trf_config *c = config;
     trf__layout layout;
-    const trf__outer *at = &layout.outer;
+    const trf__model_params *at = &layout.model;
     trf_weight_counts n;
     int64_t d, vocab, own, norm;
     int stack, i;
@@ -119,7 +120,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     for (stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
-            trf__part part = trf__part_of(c, stack, i);
+            trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
                                                     : &n.encoder_attention)
@@ -155,7 +156,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 
 /* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
    cross-attention reads. */
-TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
+TRF__FN void trf__sublayer_flops(const trf__sublayer_spec *part, double rows, double keys,
+                                 double *projections,
                              double *attention, double *forward)
 {
     double in = (double)part->in.out * (double)part->in.in;
@@ -187,14 +189,14 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__ZERO(n);
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
-            trf__part part = trf__part_of(c, stack, i);
+            trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             if (!stack)
-                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
+                trf__sublayer_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
                                 &n.encoder_feed_forward);
             else if (part.kind == TRF__CROSS)
-                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
+                trf__sublayer_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
                                 &n.decoder_feed_forward);
-            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
+            else trf__sublayer_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
                                  &n.decoder_feed_forward);
         }
     logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
@@ -233,10 +235,10 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     model->layout.params =
         (trf__param *)trf__alloc_zeroed(&config->hooks,
                                         trf__bytes(count.n_params, sizeof(trf__param)));
-    model->layout.parts =
-        (trf__part *)trf__alloc_zeroed(&config->hooks,
-                                       trf__bytes(count.n_parts, sizeof(trf__part)));
-    if (!model->layout.params || !model->layout.parts) {
+    model->layout.specs =
+        (trf__sublayer_spec *)trf__alloc_zeroed(&config->hooks,
+                                       trf__bytes(count.n_parts, sizeof(trf__sublayer_spec)));
+    if (!model->layout.params || !model->layout.specs) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",
                          count.n_params);

@@ -66,35 +66,35 @@ typedef struct trf__affine {
     int biased;
     size_t packed[TRF__FORMATS];
 } trf__affine;
-typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
+typedef struct trf__norm_params { int64_t gain, bias; } trf__norm_params;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 
-/* What a sublayer is. trf__part_of derives it from the configuration, and nothing else does:
+/* What a sublayer is. trf__sublayer_spec_of derives it from the configuration; nothing else does:
    parameters, activations, forward, backward and decoding read it here. */
-typedef struct trf__part {
+typedef struct trf__sublayer_spec {
     int kind;
     int layer, number;                  /* of its stack; in that layer */
     trf__affine in, out;                /* in: of attention W_q, W_k and W_v below one another */
-    trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
+    trf__norm_params norm;                  /* in front of it (pre-norm) or behind it */
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
     int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
                                                  a row of its memory: see >>sublayers */
-} trf__part;
+} trf__sublayer_spec;
 
-typedef struct trf__outer {
+typedef struct trf__model_params {
 #define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    trf__scaling embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__scaling head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;             /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
     trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
-} trf__outer;
+} trf__model_params;
 
 typedef struct trf__param {
     char name[64];
@@ -109,36 +109,36 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
-typedef struct trf__reach {
+typedef struct trf__layer_range {
     int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
                                    many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
-} trf__reach;
+} trf__layer_range;
 
 /* Layers first..end-1; end 0: all. */
-TRF__FN trf__reach trf__reach_of(const trf_config *c, int32_t first, int32_t end)
+TRF__FN trf__layer_range trf__layer_range_of(const trf_config *c, int32_t first, int32_t end)
 {
     const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
-    trf__reach held;
+    trf__layer_range range;
     int32_t begin = 0;          /* the number of the stack's first layer */
     int stack;
     if (end == 0) end = layers[0] + layers[1];
     for (stack = 0; stack < 2; begin += layers[stack++]) {
         int32_t from = (int32_t)trf__max64(first, begin) - begin;
         int32_t to = (int32_t)trf__min64(end, begin + layers[stack]) - begin;
-        held.n[stack] = to > from ? to - from : 0;
-        held.first[stack] = held.n[stack] ? from : 0;
-        held.embeds[stack] = held.n[stack] > 0 && from == 0;
-        held.ends[stack] = held.n[stack] > 0 && to == layers[stack];
+        range.n[stack] = to > from ? to - from : 0;
+        range.first[stack] = range.n[stack] ? from : 0;
+        range.embeds[stack] = range.n[stack] > 0 && from == 0;
+        range.ends[stack] = range.n[stack] > 0 && to == layers[stack];
     }
-    held.projects = end == layers[0] + layers[1];
-    return held;
+    range.projects = end == layers[0] + layers[1];
+    return range;
 }
 
 /* Whether a stage has the source embedding: it reads it, or a matrix that is tied to it. */
-TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__reach *in)
+TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__layer_range *in)
 {
     return in->embeds[0] || (in->embeds[1] && trf__shares_embedding(c)) ||
         (in->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED));
@@ -147,12 +147,12 @@ TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__reach *i
 /* A layout in the making: lists NULL only counts. */
 typedef struct trf__layout {
     int32_t first, end;         /* the layers that it has; end 0: all */
-    trf__reach held;             /* the same for each stack */
+    trf__layer_range range;             /* the same for each stack */
     int absent;                 /* 1: parameters are only numbered, as another stage has them */
     int32_t numbered;           /* parameters so far, those of other stages included */
     trf__param *params;
-    trf__part *parts;           /* the encoder's sublayers, then the decoder's */
-    trf__outer outer;
+    trf__sublayer_spec *specs;           /* the encoder's sublayers, then the decoder's */
+    trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
     int packed, format;         /* 1: matrices of products are not in the arena, but packed
@@ -226,11 +226,11 @@ TRF__FN int trf__n_sublayers(const trf_config *c, int decoder)
 }
 
 /* Sublayer i of a stack, without its parameters. */
-TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
+TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decoder, int i)
 {
     int per = trf__per_layer(c, decoder);
     int64_t d = c->d_model;
-    trf__part part;
+    trf__sublayer_spec part;
     TRF__ZERO(part);
     part.layer = i / per;
     part.number = i % per;
@@ -291,7 +291,7 @@ TRF__FN int32_t trf__param_named(const trf__layout *layout, const char *name)
    formats alone. */
 TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int decoder)
 {
-    trf__outer *outer = &layout->outer;
+    trf__model_params *outer = &layout->model;
     trf__affine *a = &outer->embed[decoder];
     int tied = decoder ? c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL
         : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
@@ -307,7 +307,7 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     }
 }
 
-TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm,
+TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf__norm_params *norm,
                               const char *stack, int layer, const char *const names[2])
 {
     int64_t d = c->d_model;
@@ -322,14 +322,14 @@ TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
 {
     static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
     static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->outer.head_layer;
-    trf__scaling *norm = &layout->outer.head_norm;
+    trf__affine *a = &layout->model.head_layer;
+    trf__norm_params *norm = &layout->model.head_norm;
     a->w = a->b = norm->gain = norm->bias = -1;
     if (!c->head_layer) return;
     a->out = a->in = c->d_model;
     a->biased = 1;
     trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_scaling(layout, c, norm, NULL, 0, norms);
+    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
 }
 
 /* The second head (trf_config.sequence_labels): its layer, then its matrix. */
@@ -339,8 +339,8 @@ TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
                                             {"sequence.weight", "sequence.bias"}};
     trf__affine *parts[2];
     int i;
-    parts[0] = &layout->outer.sequence_layer;
-    parts[1] = &layout->outer.sequence_head;
+    parts[0] = &layout->model.sequence_layer;
+    parts[1] = &layout->model.sequence_head;
     for (i = 0; i < 2; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
@@ -367,13 +367,13 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                                             {"norm3.weight", "norm3.bias"}};
     static const char *const stacks[2] = {"encoder", "decoder"};
     const char *stack = stacks[decoder];
-    trf__part parts[3];
-    int per = trf__per_layer(c, decoder), own = layer - layout->held.first[decoder], i;
-    layout->absent = own < 0 || own >= layout->held.n[decoder];
+    trf__sublayer_spec parts[3];
+    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder], i;
+    layout->absent = own < 0 || own >= layout->range.n[decoder];
     for (i = 0; i < per; i++) {
-        trf__part *part = &parts[i];
+        trf__sublayer_spec *part = &parts[i];
         int forward;
-        *part = trf__part_of(c, decoder, layer * per + i);
+        *part = trf__sublayer_spec_of(c, decoder, layer * per + i);
         part->layer = own;
         forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
@@ -383,9 +383,9 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                         forward ? TRF__START_INNER_BIAS : TRF__START_OUT_BIAS);
     }
     for (i = 0; i < per; i++) {
-        trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norms[i]);
+        trf__add_norm_params(layout, c, &parts[i].norm, stack, layer, norms[i]);
         if (layout->absent) continue;
-        if (layout->parts) layout->parts[layout->n_parts] = parts[i];
+        if (layout->specs) layout->specs[layout->n_parts] = parts[i];
         layout->n_parts++;
     }
 }
@@ -402,18 +402,18 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
         {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
     int stack;
     for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.embed_norm[stack];
-        layout->absent = !layout->held.embeds[stack];
+        trf__norm_params *norm = &layout->model.embed_norm[stack];
+        layout->absent = !layout->range.embeds[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && c->embedding_norm)
-            trf__add_scaling(layout, c, norm, NULL, 0, embed_norms[stack]);
+            trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
     }
     for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.final_norm[stack];
-        layout->absent = !layout->held.ends[stack];
+        trf__norm_params *norm = &layout->model.final_norm[stack];
+        layout->absent = !layout->range.ends[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
+            trf__add_norm_params(layout, c, norm, NULL, 0, norms[stack]);
     }
 }
 
@@ -421,41 +421,41 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
    same offsets, so counting and filling agree. */
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
-    const trf__reach *in = &layout->held;
+    const trf__layer_range *in = &layout->range;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c), stack, i;
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     int relative = c->positions == TRF_POSITIONS_RELATIVE;
-    layout->held = trf__reach_of(c, layout->first, layout->end);
+    layout->range = trf__layer_range_of(c, layout->first, layout->end);
     layout->n_params = layout->n_parts = layout->numbered = 0;
     layout->n_weights = layout->n_tiles = 0;
     layout->on = trf__backend_of(&c->device);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->outer.field = \
+    layout->model.field = \
         (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->outer.tgt_embed = layout->outer.src_embed;
+    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->outer.generator_w = layout->outer.tgt_embed;
+        layout->model.generator_w = layout->model.tgt_embed;
     if (c->head) {          /* the generator of such a model */
-        layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w
-            : layout->outer.src_embed;
-        layout->outer.generator_b = layout->outer.head_b;
+        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
+            : layout->model.src_embed;
+        layout->model.generator_b = layout->model.head_b;
     }
-    layout->outer.generator.w = layout->outer.generator_w;
-    layout->outer.generator.param =
+    layout->model.generator.w = layout->model.generator_w;
+    layout->model.generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->outer.generator.b = layout->outer.generator_b;
-    layout->outer.generator.out = trf__n_logits(c);
-    layout->outer.generator.in = d;
+    layout->model.generator.b = layout->model.generator_b;
+    layout->model.generator.out = trf__n_logits(c);
+    layout->model.generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->outer.generator, TRF__FLOAT32);
-    layout->outer.embed[0].w = layout->outer.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
+    layout->model.embed[0].w = layout->model.embed[1].w = -1;
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];

@@ -113,10 +113,10 @@ TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const double *rest, const int32_t *ids,
-                                int64_t stride, int32_t count, int32_t wishes)
+                                int64_t stride, int32_t count, int32_t phrase_next)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        more = forced < 0 ? wishes : 0, any = 0, row, j;
+        more = forced < 0 ? phrase_next : 0, any = 0, row, j;
     int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
@@ -131,7 +131,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
         double least = 0, hidden;
         most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
-        for (j = 0; j < count + more; j++) {    /* the wishes come last */
+        for (j = 0; j < count + more; j++) {    /* the phrase_next come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
             double p = log_probabilities[at], own;
@@ -209,15 +209,15 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its `wishes` end there with the row; none of either occurs twice. ruled: their
+   them, and its `phrase_next` end there with the row; none of either occurs twice. ruled: their
    log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
    own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const double *rest, const int32_t *ids,
-                                    int64_t stride, int32_t count, int32_t wishes)
+                                    int64_t stride, int32_t count, int32_t phrase_next)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, wishes);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, phrase_next);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;

@@ -93,7 +93,7 @@ typedef struct trf__shape {
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
     int64_t wanted;                     /* the number of best tokens of a row */
-    int64_t wishes, beam_bytes;         /* what phrases add to the search's memory */
+    int64_t phrase_next, beam_bytes;         /* what phrases add to the search's memory */
 } trf__shape;
 
 /* An object's connection to its device. Objects that compute have one with a state; a model, which
@@ -422,17 +422,17 @@ typedef struct trf__clip_result {
 } trf__clip_result;
 
 /* A piece of one parameter: the unit of work of clip and adam. */
-typedef struct trf__tile {
+typedef struct trf__param_tile {
     int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
                                            have not seen */
     int32_t decay;
-} trf__tile;
+} trf__param_tile;
 
 typedef struct trf__clip {
     trf__clip_result *clip_result;
     double *partial;                    /* (n_tiles) scratch: sums of squares */
     const trf_real *gradients, *slots;
-    const trf__tile *tiles;
+    const trf__param_tile *tiles;
     int64_t n_tiles;
     double clip_norm;
 } trf__clip;
@@ -441,7 +441,7 @@ typedef struct trf__adam {
     trf_real *p, *m, *v;
     void *packed;                       /* also writes the weights in 16 bits; or NULL */
     const trf_real *g;
-    const trf__tile *tiles;
+    const trf__param_tile *tiles;
     int64_t n_tiles;
     const trf__clip_result *clip_result;
     double beta1, beta2, epsilon, weight_decay;
@@ -506,14 +506,14 @@ typedef struct trf__rules {
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
     trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
                                            the phrases */
-    int32_t n_wishes;
-    int32_t *wishes;                    /* (rows, n_wishes) ids that go on with a phrase, or -1; */
-    trf_real *wished;                   /* and their logits */
+    int32_t n_phrase_next;
+    int32_t *phrase_next;           /* (rows, n_phrase_next) ids that continue a phrase, or -1; */
+    trf_real *phrase_next_scores;                   /* and their logits */
 } trf__rules;
 
-/* The n best tokens of each row, then its wishes. */
+/* The n best tokens of each row, then its phrase_next. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n + rules.n_wishes) best first, twice */
+    double *log_probabilities;          /* (rows, n + rules.n_phrase_next) best first, twice */
     double *ruled;                      /* the same after the penalty, whose order counts then;
                                            greedy: logits. NULL: there is no penalty */
     int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
@@ -640,7 +640,7 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, wishes included, and its ids; rest: (rows) */
+    /* (rows, wanted) the result of `top`, phrase_next included, and its ids; rest: (rows) */
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;

@@ -23,7 +23,7 @@
 // may need before them.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_WISHES = 64 };
+enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_PHRASE_NEXT = 64 };
 
 TRF__BOTH int trf__has_phrases(const trf__phrases *p) { return p->n > 0 || p->n_symbols > 0; }
 

@@ -73,23 +73,23 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     rules->counts[2 * to + 1] = n_banned;
 }
 
-/* Lists the ids that would go on with a phrase in row `row` of a beam; they are the wishes of row
-   `to`. A row with a forced token has none. */
-TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
+/* Lists the ids that would go on with a phrase in row `row` of a beam, for row `to` of phrase_next.
+   A row with a forced token has none. */
+TRF__BOTH void trf__phrase_next_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                                int64_t to)
 {
     const trf__phrases *p = &beam->phrases;
     const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
-    int32_t *wishes = rules->wishes + to * rules->n_wishes, n = 0, k, i;
-    for (k = 0; k < rules->n_wishes; k++) wishes[k] = -1;
+    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0, k, i;
+    for (k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
     for (k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
             int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
-            if (id >= 0) n = trf__add_once(wishes, n, id);
+            if (id >= 0) n = trf__add_once(phrase_next, n, id);
         }
     }
 }
@@ -106,7 +106,7 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    int64_t at = row * (t->n + r->n_wishes);
+    int64_t at = row * (t->n + r->n_phrase_next);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
     int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
@@ -125,18 +125,18 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends the wishes of a row to its best tokens, sorted likewise. A wish may be among these too: a
-   sentence may look at fewer of them than others do. */
-TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
+/* Appends the phrase_next of a row to its best tokens, sorted likewise. One may be among these too:
+   a sentence may look at fewer of them than others do. */
+TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
-    int64_t at = row * (t->n + r->n_wishes), end = t->n, last = t->n + r->n_wishes, i;
+    int64_t at = row * (t->n + r->n_phrase_next), end = t->n, last = t->n + r->n_phrase_next, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
     int32_t *ids = t->ids + at, k, j;
-    for (k = 0, key = ruled ? ruled : own; k < r->n_wishes; k++) {
-        int32_t id = r->wishes[row * r->n_wishes + k];
+    for (k = 0, key = ruled ? ruled : own; k < r->n_phrase_next; k++) {
+        int32_t id = r->phrase_next[row * r->n_phrase_next + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
-            : (double)r->wished[row * r->n_wishes + k];
+            : (double)r->phrase_next_scores[row * r->n_phrase_next + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
         for (j = 0; ruled && j < r->counts[2 * row]; j++)
@@ -181,7 +181,7 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
                           a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
-                          trf__beam_wanted(beam).count, a->rules.n_wishes);
+                          trf__beam_wanted(beam).count, a->rules.n_phrase_next);
     }
     return place;
 }
@@ -211,7 +211,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
         if (a->rules.ids) trf__rules_row(&a->rules, beam, j, row + j);
-        if (a->rules.wishes) trf__wishes_row(&a->rules, beam, j, row + j);
+        if (a->rules.phrase_next) trf__phrase_next_row(&a->rules, beam, j, row + j);
     }
 }
 
@@ -235,7 +235,7 @@ TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */
-TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
+TRF__BOTH void trf__reorder_padding(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
     int32_t k;
@@ -244,5 +244,6 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.n_wishes; k++) a->rules.wishes[r * a->rules.n_wishes + k] = -1;
+    for (k = 0; k < a->rules.n_phrase_next; k++)
+        a->rules.phrase_next[r * a->rules.n_phrase_next + k] = -1;
 }

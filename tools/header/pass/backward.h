@@ -63,7 +63,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
 /* The backward pass of a norm with input s, if there is one: sets ds. The caller fills in the
    incoming gradients. */
 TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack,
-                                                 trf__scaling norm,
+                                                 trf__norm_params norm,
                                                  const trf__act *s, const trf_real *stats)
 {
     trf__norm_gradient n;
@@ -267,7 +267,7 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
 {
     const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
     p.most = 1;
@@ -296,8 +296,8 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
     loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->outer.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
+    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
+    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
     loss.first = pass->back.first;
     trf__loss_pairs(pass, o, &loss);
     trf__loss_teachers(pass, &loss);

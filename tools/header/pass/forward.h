@@ -70,7 +70,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 {
     const trf_config *c = pass->config;
     const trf__cache *cache = stack->cache;
-    const trf__part *is = &layer->is;
+    const trf__sublayer_spec *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
     trf__operands sub;
     TRF__ZERO(sub);
@@ -115,7 +115,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 // >>forward-sublayer  one sublayer, the norm behind it, and what looks inside
 
 /* The norm after a sublayer. */
-TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm)
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
+                               trf__norm_params norm)
 {
     trf__norm n;
     TRF__ZERO(n);
@@ -130,7 +131,7 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, t
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
-                             trf_real *stats, const trf__act *x, trf__scaling norm)
+                             trf_real *stats, const trf__act *x, trf__norm_params norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
@@ -221,7 +222,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
+    e.weight = trf__weight(pass, &pass->layout->model.embed[stack == &pass->decoder]);
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
@@ -364,7 +365,7 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
 
 TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
-    return trf__plain(pass, pass->layout->outer.generator_b);
+    return trf__plain(pass, pass->layout->model.generator_b);
 }
 
 /* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
@@ -383,7 +384,7 @@ TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
 {
     trf__scale_states(pass, x, rows);
-    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
+    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->model.generator),
                  trf__generator_bias(pass), rows, trf__n_logits(pass->config),
                  pass->config->d_model);
 }
@@ -400,7 +401,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.sums = pass->loss.sums;
     l.work = pass->loss.scratch;
     l.x = pass->decoder.out;
-    l.w = trf__weight(pass, &pass->layout->outer.generator);
+    l.w = trf__weight(pass, &pass->layout->model.generator);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
     l.numbers = pass->numbers[1];
@@ -415,7 +416,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     trf__loss l;
     TRF__ZERO(l);
     trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);

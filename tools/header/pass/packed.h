@@ -68,17 +68,17 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         return;
     }
     for (i = 0; i < layout->n_parts; i++) {
-        trf__pack_matrix(pass, &layout->parts[i].in);
-        trf__pack_matrix(pass, &layout->parts[i].out);
+        trf__pack_matrix(pass, &layout->specs[i].in);
+        trf__pack_matrix(pass, &layout->specs[i].out);
     }
-    trf__pack_matrix(pass, &layout->outer.generator);
-    trf__pack_matrix(pass, &layout->outer.head_layer);
-    trf__pack_matrix(pass, &layout->outer.sequence_layer);
-    trf__pack_matrix(pass, &layout->outer.sequence_head);
+    trf__pack_matrix(pass, &layout->model.generator);
+    trf__pack_matrix(pass, &layout->model.head_layer);
+    trf__pack_matrix(pass, &layout->model.sequence_layer);
+    trf__pack_matrix(pass, &layout->model.sequence_head);
     for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
-        const trf__affine *embed = &layout->outer.embed[i];
-        if (embed->w != layout->outer.generator.w &&
-            (i == 0 || embed->w != layout->outer.embed[0].w))
+        const trf__affine *embed = &layout->model.embed[i];
+        if (embed->w != layout->model.generator.w &&
+            (i == 0 || embed->w != layout->model.embed[0].w))
             trf__pack_matrix(pass, embed);
     }
 }
@@ -152,8 +152,8 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
 }
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
-   What is there after a failure, trf__pass_empty frees. */
-TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
+   What is there after a failure, trf__pass_free frees. */
+TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
@@ -178,7 +178,7 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 {
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
-    TRF__TRY(trf__pass_furnish(pass, limits, o, err));
+    TRF__TRY(trf__pass_alloc(pass, limits, o, err));
     return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
 }
 
@@ -228,18 +228,18 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
     trf__layout *layout = &model->layout;
     layout->packed = 1;
     layout->format = format;
-    layout->generator = layout->outer.generator.w < 0 ? -1 : layout->outer.generator.param;
+    layout->generator = layout->model.generator.w < 0 ? -1 : layout->model.generator.param;
     trf__lay_out(layout, &model->config);
 }
 
 /* The matrix that a parameter is, in a packed model. */
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
-    const trf__outer *outer = &layout->outer;
+    const trf__model_params *outer = &layout->model;
     int32_t i;
     for (i = 0; i < layout->n_parts; i++) {
-        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
-        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
+        if (layout->specs[i].in.param == param) return &layout->specs[i].in;
+        if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
     if (outer->generator.out && outer->generator.param == param) return &outer->generator;
     if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;

@@ -15,8 +15,8 @@ TRF__FOR_SIZE
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
-/* Frees what trf__pass_furnish has made. */
-TRF__FN void trf__pass_empty(trf__pass *pass)
+/* Frees what trf__pass_alloc has made. */
+TRF__FN void trf__pass_free(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
@@ -31,7 +31,7 @@ TRF__FN void trf__pass_leave(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     if (!run->backend) return;
-    trf__pass_empty(pass);
+    trf__pass_free(pass);
     if (pass->weights.packed_bytes)
         run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
     TRF__ZERO(*pass);
@@ -84,7 +84,7 @@ TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__part *parts = stack->parts;
+    const trf__sublayer_spec *parts = stack->specs;
     int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -99,44 +99,44 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 /* A stack before its sublayers exist. An embedding whose matrix has other gradients in this pass
    adds to them. */
 TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout,
-                                  const trf__reach *held, int decoder)
+                                  const trf__layer_range *range, int decoder)
 {
     trf__stack stack;
-    int generator = held->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
+    int generator = range->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
     TRF__ZERO(stack);
     stack.decoder = decoder;
-    stack.embeds = held->embeds[decoder];
-    stack.first_layer = held->first[decoder];
+    stack.embeds = range->embeds[decoder];
+    stack.first_layer = range->first[decoder];
     stack.per_layer = trf__per_layer(c, decoder);
-    stack.n_sublayers = stack.per_layer * held->n[decoder];
+    stack.n_sublayers = stack.per_layer * range->n[decoder];
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
     if (!layout) return stack;
     if (decoder) {
-        stack.parts = layout->parts ? layout->parts + trf__per_layer(c, 0) * held->n[0] : NULL;
+        stack.specs = layout->specs ? layout->specs + trf__per_layer(c, 0) * range->n[0] : NULL;
         stack.vocab = c->target_vocab;
-        stack.embed = layout->outer.tgt_embed;
-        stack.positions = layout->outer.tgt_positions;
-        stack.distances = layout->outer.tgt_distances;
-        stack.embed_shared = generator || (held->projects && c->tying == TRF_TIED_DECODER);
+        stack.embed = layout->model.tgt_embed;
+        stack.positions = layout->model.tgt_positions;
+        stack.distances = layout->model.tgt_distances;
+        stack.embed_shared = generator || (range->projects && c->tying == TRF_TIED_DECODER);
         stack.ends = c->target_eos;
         stack.shifts = 1;
         stack.self_map = TRF_DECODER_SELF;
     } else {
-        stack.parts = layout->parts;
+        stack.specs = layout->specs;
         stack.vocab = c->source_vocab;
-        stack.embed = layout->outer.src_embed;
-        stack.positions = layout->outer.src_positions;
-        stack.distances = layout->outer.src_distances;
-        stack.segments = layout->outer.src_segments;
-        stack.embed_shared = generator || (held->embeds[1] && trf__shares_embedding(c));
+        stack.embed = layout->model.src_embed;
+        stack.positions = layout->model.src_positions;
+        stack.distances = layout->model.src_distances;
+        stack.segments = layout->model.src_segments;
+        stack.embed_shared = generator || (range->embeds[1] && trf__shares_embedding(c));
         stack.begins = c->source_bos;
         stack.ends = c->source_eos;
         stack.self_map = TRF_ENCODER_SELF;
     }
-    stack.embed_norm = layout->outer.embed_norm[decoder];
-    stack.final_norm = layout->outer.final_norm[decoder];
+    stack.embed_norm = layout->model.embed_norm[decoder];
+    stack.final_norm = layout->model.final_norm[decoder];
     return stack;
 }
 
@@ -152,11 +152,11 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
 {
-    trf__reach held = layout ? layout->held : trf__reach_of(c, 0, 0);
+    trf__layer_range range = layout ? layout->range : trf__layer_range_of(c, 0, 0);
     trf__pass pass;
     TRF__ZERO(pass);
     pass.plan.has = TRF__KEPT | TRF__SCRATCH;
-    pass.projects = held.projects;
+    pass.projects = range.projects;
     pass.run = *run;
     pass.config = c;
     pass.layout = layout;
@@ -164,10 +164,10 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.training = o != NULL;
     pass.copies = 1;
     pass.weights.packs = trf__packs(run, pass.training);
-    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (held.n[1] ? TRF__TARGET : 0) |
-                 (c->head && held.projects ? TRF__HEAD : 0);
-    pass.encoder = trf__stack_new(c, layout, &held, 0);
-    pass.decoder = trf__stack_new(c, layout, &held, 1);
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (range.n[1] ? TRF__TARGET : 0) |
+                 (c->head && range.projects ? TRF__HEAD : 0);
+    pass.encoder = trf__stack_new(c, layout, &range, 0);
+    pass.decoder = trf__stack_new(c, layout, &range, 1);
     return pass;
 }
 
@@ -180,7 +180,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     int stack, i;
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
-            trf__part is = trf__part_of(pass->config, stack, i);
+            trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
         }
@@ -199,7 +199,7 @@ TRF__FN size_t trf__pass_state(const trf__pass *pass, const trf__limits *limits)
                                           widest, converted);
 }
 
-/* Bytes that trf__pass_furnish takes, on the host and on the device. */
+/* Bytes that trf__pass_alloc takes, on the host and on the device. */
 TRF__FN size_t trf__pass_bytes(trf__pass *pass)
 {
     size_t bytes = trf__add_size(trf__pass_layout(pass, NULL),

@@ -413,7 +413,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? full.sentences : 0;
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
-    if (trf__block_cut(pass, pass->block.host, 0) > pass->block.bytes)
+    if (trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes)
         return trf__fail(err, TRF_E_INTERNAL, -1, "block",
                          "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
@@ -427,7 +427,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         span->n_key = pass->encoder.host.self[i].n_query;
     }
     pass->decoder.max_memory = pass->encoder.max_keys;
-    trf__block_upload(pass, trf__block_cut(pass, pass->block.device, 1));
+    trf__block_upload(pass, trf__block_layout(pass, pass->block.device, 1));
     return TRF_OK;
 }
 

@@ -16,8 +16,8 @@ enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a bat
                                                                 rows of the head */
 
 typedef struct trf__sublayer {
-    trf__part is;
-    trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next
+    trf__sublayer_spec is;
+    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
                                            one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
@@ -55,7 +55,7 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__part *parts;             /* their descriptions, in the layout */
+    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
     int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
@@ -64,9 +64,9 @@ typedef struct trf__stack {
     /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
     int64_t embed, positions, distances, segments;
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
-    trf__scaling embed_norm;            /* of embeddings, or gain -1 */
-    trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
-    trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
+    trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
+    trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
+    trf__norm_params final_norm;        /* post-norm; with pre-norm it follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
     /* the batch */
@@ -146,7 +146,7 @@ typedef struct trf__pass_losses {
 /* The layer of a head (head_layer): h = x U^T + c, a = tanh(h) or act(h), y = norm(a). */
 typedef struct trf__head_acts {
     const trf__affine *layer;
-    trf__scaling norm;
+    trf__norm_params norm;
     int activation;
     trf__act *h, *a, *y;                /* without a norm y is a */
     trf_real *stats;
@@ -219,7 +219,7 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
 
 /* Reserves a sublayer's activations for `rows` rows and `memory_rows` rows of its memory. */
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
-                                const trf__part *is, int64_t rows, int64_t memory_rows)
+                                const trf__sublayer_spec *is, int64_t rows, int64_t memory_rows)
 {
     sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
     sub->y = trf__take_acts(cursor, pass, rows, is->out.out);
@@ -249,7 +249,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
-        trf__part is = trf__part_of(c, stack->decoder, i);
+        trf__sublayer_spec is = trf__sublayer_spec_of(c, stack->decoder, i);
         if (!pass->training || (pass->plan.limits.recompute && i % stack->per_layer == 0))
             cursor->used = first;
         trf__take_sublayer(cursor, pass, sub, &is, rows, pass->plan.limits.source_rows);
@@ -281,7 +281,7 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
     int stack, i;
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
-            trf__part is = trf__part_of(pass->config, stack, i);
+            trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             wide = trf__max64(wide, is.projected);
             inner = trf__max64(inner, is.hidden);
             memory = trf__max64(memory, is.memory);
@@ -318,9 +318,9 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     second->row_nll = (double *)trf__take(cursor, sentences, sizeof(double));
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
-    pass->head.layer = &pass->layout->outer.head_layer;
-    pass->head.norm = pass->layout->outer.head_norm;
-    second->layer.layer = &pass->layout->outer.sequence_layer;
+    pass->head.layer = &pass->layout->model.head_layer;
+    pass->head.norm = pass->layout->model.head_norm;
+    second->layer.layer = &pass->layout->model.sequence_layer;
 }
 
 /* Room for the logits of the loss: that of the head that needs more. */
@@ -412,7 +412,7 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
 
 /* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now.
    Returns its size. */
-TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
+TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
 {
     trf__cursor cursor = trf__cursor_at(base);
     int i;
@@ -442,7 +442,7 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     count.encoder.n_cross = 0;
     count.decoder.rows = l->target_rows;
     count.decoder.n_self = count.decoder.n_cross = l->sentences;
-    return trf__block_cut(&count, NULL, 0);
+    return trf__block_layout(&count, NULL, 0);
 }
 
 TRF__FOR_SPEED

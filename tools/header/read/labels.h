@@ -251,7 +251,7 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
 /* The same of the second head, which has a row for each sequence. */
 TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
 {
-    const trf__affine *head = &pass->layout->outer.sequence_head;
+    const trf__affine *head = &pass->layout->model.sequence_head;
     int64_t rows = pass->n_sentences;
     TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
                            trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));

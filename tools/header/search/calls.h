@@ -399,22 +399,22 @@ TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentenc
         ? translator->n_answers[sentence] : 0;
 }
 
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
-                                                int32_t rank)
+TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
+                                                    int32_t sentence, int32_t rank)
 {
     if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
-                                       int32_t rank, char *text,
-                                       size_t size, size_t *bytes, trf_error *err)
+TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
+                                              int32_t rank, char *text, size_t size, size_t *bytes,
+                                              trf_error *err)
 {
     const trf_hypothesis *h;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_hypothesis_at(translator, sentence, rank);
+    h = trf_translator_answer(translator, sentence, rank);
     if (!h)
         return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
                          "sentence %d has %d results, got rank %d",
@@ -458,7 +458,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZERO(options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
+    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
 }
 
 TRF__FOR_SPEED

@@ -56,7 +56,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_wishes,
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_phrase_next,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -249,7 +249,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->reader.pass.decoder;
     trf__reorder a;
-    wanted += h->rules.n_wishes;
+    wanted += h->rules.n_phrase_next;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -307,8 +307,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->outer.generator);
-    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->outer.generator_b);
+    top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->model.generator);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -332,7 +332,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
-    shape.wishes = h->rules.n_wishes;
+    shape.phrase_next = h->rules.n_phrase_next;
     shape.beam_bytes = (int64_t)h->beam_bytes;
     return trf__run_list(&t->reader.pass.run, &shape, trf__issue_token, &job, err);
 }

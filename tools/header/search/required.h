@@ -319,7 +319,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
                                     trf_error *err)
 {
     trf__required *r = &t->required;
-    int64_t total = 0, n = r->n_each - first, k, j, wishes = 0;
+    int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
     if (n > TRF__MAX_REQUIRED)
         return trf__fail(err, TRF_E_LIMIT, -1, "texts",
@@ -333,7 +333,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
-        wishes += f->bytes ? 4 : 2;
+        phrase_next += f->bytes ? 4 : 2;
         if (total > TRF__MAX_PHRASE_TOKENS)
             return trf__fail(err, TRF_E_LIMIT, -1, "texts",
                              "the texts of a sentence must have at most %d tokens together",
@@ -343,8 +343,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     p->total = (int32_t)total;
     if (p->n > t->rules.phrases.n) t->rules.phrases.n = p->n;
     if (p->total > t->rules.phrases.total) t->rules.phrases.total = p->total;
-    wishes = trf__min64(wishes, TRF__MAX_WISHES);
-    if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
+    phrase_next = trf__min64(phrase_next, TRF__MAX_PHRASE_NEXT);
+    if (phrase_next > t->rules.n_phrase_next) t->rules.n_phrase_next = (int32_t)phrase_next;
     return TRF_OK;
 }
 
@@ -455,7 +455,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
     int32_t lists = x && x->n_texts > 0 ? n : 1, i;
-    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
+    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_phrase_next = 0;
     t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));

@@ -237,7 +237,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 
 // >>round-steps    taking sentences in, and storing answers
 //
-// On a device the host learns only from trf__round_look how searches stand. Between two looks it
+// On a device the host learns only from trf__round_poll how searches stand. Between two looks it
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
 /* The most rows that the lists and the activations of all models can hold. */
@@ -356,7 +356,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
    and candidates of the next tokens. If several tokens are issued before the next look, these are
    upper bounds. */
-TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted,
+TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
@@ -404,7 +404,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         /* a sentence may end at once (a full prefix): then its place is free again */
         while (look && status == TRF_OK) {
             if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
-            if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
+            if (status == TRF_OK) status = trf__round_poll(t, round, &wanted, err);
             look = trf__round_admits(round);
         }
         if (status != TRF_OK || round->taken == 0) break;

@@ -112,7 +112,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 
 /* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
    only if `last` is set. Returns the number of sequences. The spans note which they are. */
-TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
+TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
     int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
@@ -195,7 +195,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
     /* few enough rows for our own products, never CBLAS */
-    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
+    while ((n = trf__list_unread_rows(g, &next, last, last ? g->rows_per_step
                                      : (int64_t)TRF__PACKED_ROWS)) > 0) {
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
@@ -490,7 +490,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->answer.log_probabilities = s->each;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
-        s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        s->emitted = trf__complete_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
         for (k = 0; k < s->n_source; k++)
@@ -560,7 +560,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     return TRF_OK;
 }
 
-TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
+TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)
 {
     return sampler && sequence >= 0 && sequence < sampler->count
         ? &sampler->sampled[sequence].answer : NULL;

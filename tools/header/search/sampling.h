@@ -209,7 +209,7 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
 
 /* How many of n ids end with a whole character, counted from `told` on. Bytes at the end may be the
    beginning of a character that the next ids complete. */
-TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
     if (v && v->byte_bpe) return trf__byte_bpe_whole(v, ids, told, n);
     while (v && v->pieces && told < n) {
@@ -230,7 +230,7 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 {
     const trf_vocab *v = g->model->target;
     const int32_t *ids = s->answer.ids;
-    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->emitted, n);
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__complete_ids(v, ids, s->emitted, n);
     size_t before, all, alone;
     *text = "";
     if (!v || end == s->emitted) return TRF_OK;

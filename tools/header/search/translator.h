@@ -181,7 +181,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
-    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
+    r.n_phrase_next = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_PHRASE_NEXT);
     r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
@@ -204,9 +204,9 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
-    if (r.n_wishes) {
-        r.wishes = (int32_t *)trf__take(cursor, n * r.n_wishes, sizeof(int32_t));
-        r.wished = trf__take_reals(cursor, n, r.n_wishes);
+    if (r.n_phrase_next) {
+        r.phrase_next = (int32_t *)trf__take(cursor, n * r.n_phrase_next, sizeof(int32_t));
+        r.phrase_next_scores = trf__take_reals(cursor, n, r.n_phrase_next);
     }
     return r;
 }

@@ -114,7 +114,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
             b->heap[n].left += b->split[token];
             b->heap[n].length -= b->split[token];
             n += 2;
-        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
+        } else trf__emit_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
     }
 }
 
@@ -185,12 +185,12 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
 
 /* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
    or 0: there is none. */
-TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to)
+TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
     size_t n = end ? (size_t)(end + 2 - text) : 0;
     int32_t id = n ? trf__id_of_text(v, text, n) : -1;
-    if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+    if (n) trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
     return n;
 }
 
@@ -199,7 +199,7 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 {
     trf__growing normal = {NULL, 0, 0};
     trf_status status;
-    if (v->pieces->codes) text += trf__give_code(v, text, to);
+    if (v->pieces->codes) text += trf__emit_code(v, text, to);
     status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
         status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);

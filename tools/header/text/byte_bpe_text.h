@@ -263,7 +263,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
     }
-    if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
+    if (id >= 0) { trf__emit_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
@@ -273,7 +273,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
-    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__give_id(to, bpe.symbols[i].node, 0);
+    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
     return TRF_OK;
 }
 
@@ -366,7 +366,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
         if (!end) continue;
         *at = 0;                                /* what is before the token is a text */
         status = trf__byte_bpe_encode(v, begin, to, err);
-        if (end > at) trf__give_id(to, id, 0);
+        if (end > at) trf__emit_id(to, id, 0);
         begin = copy + (end - copy);
         at = begin - 1;
     }

@@ -121,7 +121,7 @@ TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
 
 // >>pieces-cut     unigram (Viterbi)
 //
-// Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
+// Both algorithms read a normalised text and give its pieces in order to trf__emit_piece. Their
 // scratch memory is proportional to the text.
 
 /* Ids beyond the capacity are only counted. n_unknown: how many of the n are unk. unknown: 1 after
@@ -136,27 +136,27 @@ typedef struct trf__ids {
     int known;                  /* 1: the run is a token of the map */
 } trf__ids;
 
-TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
+TRF__FN void trf__emit_id(trf__ids *to, int32_t id, int unknown)
 {
     if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
     to->n_unknown += unknown;
 }
 
 /* Appends the id of a token, or unk for one that a map leaves out. */
-TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
+TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
 {
     int32_t id = v->pieces->pieces[token].id;
-    trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+    trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
 /* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
    its text. */
-TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
+TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
     int32_t token;
     if (!to->unknown) {
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+        trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
         to->run = text;
         to->n_run = 0;
         to->known = 0;
@@ -169,19 +169,19 @@ TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, s
     to->n--;
     to->n_unknown -= !to->known;
     to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
-    trf__give_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
+    trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
 /* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
    for a whole run. */
-TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
+TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
     int32_t i;
-    if (token >= 0) trf__give_token(v, to, token);
+    if (token >= 0) trf__emit_token(v, to, token);
     else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++) trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
-    else trf__give_run(v, to, text, (size_t)n);
+        for (i = 0; i < n; i++) trf__emit_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+    else trf__emit_run(v, to, text, (size_t)n);
     to->unknown = token < 0;
 }
 
@@ -199,38 +199,41 @@ TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t toke
     }
 }
 
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *ways,
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
                           trf__ids *to)
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
+    for (at = 0; at <= n; at++) {
+        lattice[at].score = 0;
+        lattice[at].from = lattice[at].token = -1;
+    }
     for (at = 0; at < n; at += step) {
-        float till = ways[at].score;
+        float till = lattice[at].score;
         int single = 0;
         if (till < -100000.0f || till > 100000.0f) {            /* small sums keep their digits */
-            for (end = at; end <= reached; end++) ways[end].score -= till;
+            for (end = at; end <= reached; end++) lattice[end].score -= till;
             till = 0;
         }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
-            trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+            trf__path_to(&lattice[end], till + (p->pieces[token].type == TRF__PIECE_USER
                 ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
             single |= end - at == step;
         }
-        if (!single) trf__path_to(&ways[at + step], unknown + till, at, -1);
+        if (!single) trf__path_to(&lattice[at + step], unknown + till, at, -1);
         reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* reverse the path: now from is where a piece ends, and token is that piece */
-    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
-        int32_t before = ways[at].from, its = ways[at].token;
-        ways[at].from = end;
-        ways[at].token = token;
+    for (end = n, at = lattice[n].from, token = lattice[n].token; end > 0; ) {
+        int32_t before = lattice[at].from, its = lattice[at].token;
+        lattice[at].from = end;
+        lattice[at].token = token;
         end = at; at = before; token = its;
     }
-    for (at = 0; at < n; at = ways[at].from)
-        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
+    for (at = 0; at < n; at = lattice[at].from)
+        trf__emit_piece(v, to, lattice[at].token, text + at, lattice[at].from - at);
 }

@@ -77,7 +77,7 @@ TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__
         int32_t number = trf__longest_token(v, token, 0, (size_t)v->longest_symbol, &symbol);
         if (number >= 0) at = token + symbol;
         else number = trf__vocab_number(v, token, length);
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
+        trf__emit_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
 }

@@ -199,11 +199,11 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
         if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
         id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
-        if (good) { trf__give_id(to, id, 0); at += length - prefix; }
+        if (good) { trf__emit_id(to, id, 0); at += length - prefix; }
     }
     if (!good) {
         to->n = before;
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+        trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
     }
     trf__word_clear(word);
 }

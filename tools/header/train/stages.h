@@ -51,7 +51,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage)
     t = stage->trainer;
     if (t->stage == stage) trf_trainer_discard_gradients(t);
     for (i = 0; stage->slots && i < stage->n_slots; i++)
-        if (stage->slots[i].pass.run.backend) trf__pass_empty(&stage->slots[i].pass);
+        if (stage->slots[i].pass.run.backend) trf__pass_free(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
                                  trf__bytes(stage->n_device, sizeof(trf_real)));
     trf__free(&t->options.hooks, stage->memory, stage->bytes);
@@ -104,7 +104,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
         pass->plan.has = TRF__KEPT;
-        TRF__TRY(trf__pass_furnish(pass, &t->pass.plan.limits, &t->options, err));
+        TRF__TRY(trf__pass_alloc(pass, &t->pass.plan.limits, &t->options, err));
     }
     return TRF_OK;
 }

@@ -73,8 +73,8 @@ TRF__FN void trf__sum_round(trf_trainer *t)
     const trf_train_options *o = &t->options;
     int32_t i = layout->n_parts;
     while (t->unsummed > 0) {
-        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* to a layer's first sublayer */
-        trf__sum_from(t, i >= 0 ? layout->parts[i].in.w : 0);
+        do i--; while (i >= 0 && layout->specs[i].number > 0);     /* to a layer's first sublayer */
+        trf__sum_from(t, i >= 0 ? layout->specs[i].in.w : 0);
     }
     if (o->all_reduce && o->all_reduce_end && !t->reduce_failed)
         t->reduce_failed = o->all_reduce_end(o->user) != 0;
@@ -434,7 +434,7 @@ TRF__FN double trf__exact_get(const trf_real *from)
    stages that have it brings its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
-    const trf__outer *at = &whole->outer;
+    const trf__model_params *at = &whole->model;
     if (p->offset == at->src_embed && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
     if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
@@ -491,7 +491,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         k += brings;
         by = trf__shared_by(&t->model->config, &stage->whole, p);
         n = trf__ceil_div(trf__param_size(p), TRF__TILE);
-        if (brings && by && !own->held.embeds[by - 1]) { tile += n; brings = 0; }
+        if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
             else memset(to, 0, TRF__EXACT * sizeof *to);

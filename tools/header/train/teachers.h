@@ -58,7 +58,7 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     trf__mix j;
     trf__scale_states(pass, pass->decoder.out, rows);
     j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.w = trf__weight(pass, &pass->layout->model.generator);
     j.bias = trf__generator_bias(pass);
     j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
     j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;

@@ -43,7 +43,7 @@ struct trf_trainer {
                                        TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
-    trf__tile *tiles;
+    trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
@@ -66,15 +66,15 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights
-                                       of trf_learn's best validation. Checkpoints have them */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
+                                       weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
-    trf_learn_state learning;       /* how far trf_learn has come */
+    trf_learn_state learning;       /* how far trf_trainer_learn has come */
     trf__teachers teachers;
 };
 
@@ -179,10 +179,10 @@ TRF__FN size_t trf__marks_bytes(int32_t n_params)
 
 /* Divides the parameters into tiles, on the device. Weight decay is for matrices; embeddings,
    learned positions and matrices tied to them have none unless decay_all is 1. */
-TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
+TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
-    trf__tile tile;
+    trf__param_tile tile;
     int64_t n = 0, at;
     int32_t i;
     for (i = 0; i < t->model->layout.n_params; i++) {
@@ -206,7 +206,7 @@ enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16
 
 /* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
-                                      const trf__reach *held, const trf_train_options *o)
+                                      const trf__layer_range *range, const trf_train_options *o)
 {
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
@@ -221,7 +221,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     limits.target_rows = trf__has_target(c) ? run->backend->padded(run, target_tokens)
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
-    if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
+    if (trf__has_target(c) ? range->n[1] == 0 : !range->projects) limits.target_rows = 0;
     limits.copies = trf__copies(o);
     limits.source_rows *= limits.copies;
     limits.target_rows *= limits.copies;
@@ -243,7 +243,7 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     t->gradients = trf__take_reals(&cursor, t->n_gradients, trf__rounds(&t->options));
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
-    t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
+    t->tiles = (trf__param_tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__param_tile));
     t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
     t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
     if (packed > 0) t->pass.weights.packed = trf__take(&cursor, 1, packed);
@@ -257,7 +257,7 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
 {
     trf_device device = trf__device_with(&c->device, o->threads);
     trf__run run = trf__run_on(&device, &o->hooks);
-    trf__limits limits = trf__train_limits(&run, c, &layout->held, o);
+    trf__limits limits = trf__train_limits(&run, c, &layout->range, o);
     trf__pass pass = trf__pass_of(c, layout, &limits, o, &run);
     trf_trainer count;
     TRF__ZERO(count);
@@ -329,7 +329,7 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
                          (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
                          (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
-    trf__cut_tiles(t, t->options.decay_all);
+    trf__split_params(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
     t->pass.back.who = t;
     t->unsummed = t->n_gradients;
@@ -402,7 +402,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;
-    limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
+    limits = trf__train_limits(&model->run, &model->config, &model->layout.range, options);
     device = trf__device_with(&model->config.device, options->threads);
     status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
                             &options->hooks, err);
@@ -441,7 +441,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
    of its memory. */
-TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o,
+TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
                                   trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
@@ -475,15 +475,15 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_home(trainer, &o, err));
-    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->held, &o);
+    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
     limits.longest = trf__max64(limits.longest, pass->plan.limits.longest);
     if (memcmp(&limits, &pass->plan.limits, sizeof limits) != 0)
         TRF__TRY(trf__pass_resize(pass, &limits, err));
-    if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
+    if (o.decay_all != trainer->options.decay_all) trf__split_params(trainer, o.decay_all);
     trf__follow_options(pass, &o);
     pass->back.options_set++;        /* lists recorded so far have the old options */
     pass->run.hooks = o.hooks;
@@ -538,7 +538,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
                          "no parameter of the model matches \"%.80s\"", pattern);
-    trf__cut_tiles(trainer, trainer->options.decay_all);
+    trf__split_params(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;
 }

@@ -110,7 +110,7 @@ static size_t may_stop(const struct settings *s, const char *text, size_t bytes)
    bytes wait. */
 static void write_growth(struct generating *t, int finished)
 {
-    const trf_hypothesis *answer = trf_sampler_at(t->sampler, 0);
+    const trf_hypothesis *answer = trf_sampler_answer(t->sampler, 0);
     int32_t n = put_ids(t, t->prompts.ids, t->prompts.lengths[0], answer);
     size_t bytes, end, rest;
     const char *text =
@@ -148,7 +148,7 @@ static void write_growth(struct generating *t, int finished)
 static const char *text_drawn(struct generating *t, const int32_t *prompt, int32_t i,
                               size_t *begin, size_t *end, size_t *bytes)
 {
-    int32_t n = put_ids(t, prompt, t->prompts.lengths[i], trf_sampler_at(t->sampler, i));
+    int32_t n = put_ids(t, prompt, t->prompts.lengths[i], trf_sampler_answer(t->sampler, i));
     const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, bytes);
     *begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
     *end = *bytes;
@@ -162,7 +162,7 @@ static void write_whole(struct generating *t)
     int32_t i;
     for (i = 0; i < (int32_t)t->prompts.count && !t->failed;
          prompt += t->prompts.lengths[i++]) {
-        const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
+        const trf_hypothesis *answer = trf_sampler_answer(t->sampler, i);
         const char *given = prompt_text(t, (size_t)i);
         size_t bytes, begin, end;
         const char *text = text_drawn(t, prompt, i, &begin, &end, &bytes), *ended;
@@ -199,7 +199,7 @@ static int all_stopped(struct generating *t)
     int32_t i, all = t->s->generate.stops.n > 0;
     for (i = 0; i < (int32_t)t->prompts.count && all; prompt += t->prompts.lengths[i++]) {
         size_t bytes, begin, end;
-        all = trf_sampler_at(t->sampler, i)->ended == TRF_ENDED_EOS ||
+        all = trf_sampler_answer(t->sampler, i)->ended == TRF_ENDED_EOS ||
               (text_drawn(t, prompt, i, &begin, &end, &bytes) && end < bytes);
     }
     return all;
@@ -223,7 +223,7 @@ static void count_longer(struct generating *t)
     if (!imported && trained >= c->max_length - 1) return;
     for (i = 0; i < (int32_t)t->prompts.count; i++) {
         int32_t prompt_tokens = t->source_vocab == t->vocab ? t->prompts.lengths[i] : 0;
-        t->beyond += prompt_tokens + trf_sampler_at(t->sampler, i)->n > longest;
+        t->beyond += prompt_tokens + trf_sampler_answer(t->sampler, i)->n > longest;
     }
 }
 

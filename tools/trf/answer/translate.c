@@ -185,9 +185,9 @@ static void keep_answers(struct translating *t, int32_t sentence)
     const int has_prefix = t->lines.partners.lengths[sentence] > 0;
     const int32_t first = has_prefix ? before_prefix(t).first : tags_of(t->s, 1).first;
     const int32_t hidden = has_prefix && first >= 0;
-    const trf_hypothesis *best = trf_hypothesis_at(t->translator, sentence, 0), *h;
+    const trf_hypothesis *best = trf_translator_answer(t->translator, sentence, 0), *h;
     int32_t rank;
-    for (rank = 0; (h = trf_hypothesis_at(t->translator, sentence, rank)) != NULL; rank++) {
+    for (rank = 0; (h = trf_translator_answer(t->translator, sentence, rank)) != NULL; rank++) {
         struct answer *a;
         t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
         a = &t->answers[t->n_answers++];

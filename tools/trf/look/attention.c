@@ -83,7 +83,7 @@ static int take_answer(struct attention_view *l)
         say_error("translating --source-text", &err);
         return FAILED;
     }
-    answer = trf_hypothesis_at(l->translator, 0, 0);
+    answer = trf_translator_answer(l->translator, 0, 0);
     if (!answer) {
         say("the model has no translation of --source-text: give --target-text");
         return FAILED;

@@ -348,7 +348,7 @@ static int translate(struct data *d, struct batch *b)
         return FAILED;
     }
     for (i = 0; i < sources->count; i++) {
-        const trf_hypothesis *h = trf_hypothesis_at(d->translator, i, 0);
+        const trf_hypothesis *h = trf_translator_answer(d->translator, i, 0);
         struct line *l = &d->lines[b->line[i]];
         if (!h) continue;
         if (!text_of(d->vocab[1], h->ids, h->n, &b->text, &b->text_capacity)) return FAILED;

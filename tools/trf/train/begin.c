@@ -172,7 +172,7 @@ int begin_training(struct training *t)
     set_limits(s, t->data.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
         return refused("trainer", &err);
-    r->learning = trf_trainer_learning(r->trainer);
+    r->learning = trf_trainer_learn_state(r->trainer);
     r->state.picks = TRF_HOLD_OUT_UNSEEN;
     r->state.held_out = held_out_hash(s, &t->data);
     return make_run(t);

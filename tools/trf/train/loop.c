@@ -2,7 +2,7 @@
 //
 // From the first validation on the model file holds the best model. See loop.h.
 //
-// trf_learn is the loop. Several processes make the same updates; the first one validates, and
+// trf_trainer_learn is the loop. Several processes make the same updates; the first one validates, and
 // writes all files.
 
 #include "loop.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>hooks          what trf_learn calls
+// >>hooks          what trf_trainer_learn calls
 //
 // The library's loop makes the updates, validates, knows what is best and when training ends. What a
 // terminal and a folder want is here: lines of progress, samples, kept models, checkpoints.
@@ -230,7 +230,7 @@ static int end_by_error(const struct learning *l, trf_status status, double rate
 {
     const struct run *r = l->r;
     end_line();
-    if (status == TRF_E_NONFINITE)      /* of trf_learn: a hundred in a row */
+    if (status == TRF_E_NONFINITE)      /* of trf_trainer_learn: a hundred in a row */
         say("the last 100 updates were skipped: the rate of %.3g is too high; start again with a "
             "smaller --learning-rate", rate);
     else {
@@ -256,7 +256,7 @@ static int train_on(struct learning *l, const char **why)
     l->p->first_pass = (double)r->state.batches / (double)r->batches;
     prepare_update(r);
     begin_validating();
-    status = trf_learn(r->trainer, r->corpus, &r->validator.held, &o, &report, &err);
+    status = trf_trainer_learn(r->trainer, r->corpus, &r->validator.held, &o, &report, &err);
     end_validating();
     *why = ends[report.end];
     if (status == TRF_E_CANCELLED && !l->failed) return DONE;
@@ -267,7 +267,7 @@ static int train_on(struct learning *l, const char **why)
 // >>ends           the model file, the last checkpoint
 // -----------------------------------------------------------------------------------------------
 
-/* trf_learn leaves the average of the weights in the model, if there is one. */
+/* trf_trainer_learn leaves the average of the weights in the model, if there is one. */
 static int save_last(struct run *r) { return save_model(r, r->s->model); }
 
 /* The model file is the best model already, unless it was removed. */

@@ -324,7 +324,7 @@ int resume_training(struct training *t)
         say_error(NULL, &err);
         return FAILED;
     }
-    r->learning = trf_trainer_learning(r->trainer);
+    r->learning = trf_trainer_learn_state(r->trainer);
     if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, r->model, r->trainer))) return status;
     vocab[0] = trf_model_vocab(r->model, TRF_SOURCE); vocab[1] = trf_model_vocab(r->model, TRF_TARGET);

@@ -85,7 +85,7 @@ void release_signals(void)
         sigaction(signals[i], &inherited[i], NULL);
 }
 
-/* The library calls this at every layer and token. trf_learn lets it abort a validation, and end
+/* The library calls this at every layer and token. trf_trainer_learn lets it abort a validation, and end
    training between two updates. */
 static int leave_validation(void *user)
 {

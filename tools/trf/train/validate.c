@@ -85,7 +85,7 @@ static int add_figure(struct translations *r, size_t pair, const char *text, con
 
 static int add_answer(struct translations *r, size_t pair, int32_t sentence, const size_t *next)
 {
-    const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
+    const trf_hypothesis *h = trf_translator_answer(r->translator, sentence, 0);
     int k;
     r->v->cut += h->ended == TRF_ENDED_MAX_LENGTH;
     if (!text_of(trf_model_vocab(r->v->model, TRF_TARGET), h->ids, h->n, &r->text, &r->text_capacity))
@@ -443,7 +443,7 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
     source.count = 1;
     if (!length) return format_text("%s", "");
     if (trf_translate(translator, &source, NULL, &err)) return NULL;
-    h = trf_hypothesis_at(translator, 0, 0);
+    h = trf_translator_answer(translator, 0, 0);
     return text_of(trf_model_vocab(v->model, TRF_TARGET), h->ids, h->n, &text, &capacity) ? text : NULL;
 }
 
