@@ -35869,11 +35869,12 @@ TRF__FOR_SIZE
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_trainer_learn,
 //                      trf.learn.FIELD of trf_learn_state; with frozen parameters, trf.frozen: 1 or
-//                      0 for each, in the order of trf_model_parameter. For a parameter that is frozen or
-//                      was, trf.missed.NAME: the number of updates that it missed; if it is frozen now,
-//                      less the number of all updates when it froze. "format": "pt" is for users of
-//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
-//                      come from the file that the model was loaded from.
+//                      0 for each, in the order of trf_model_parameter. For a parameter that is
+//                      frozen or was, trf.missed.NAME: the number of updates that it missed; if it
+//                      is frozen now, less the number of all updates when it froze. "format": "pt"
+//                      is for users of PyTorch. All other keys belong to the program
+//                      (trf_model_set_metadata), or come from the file that the model was loaded
+//                      from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -41778,8 +41779,8 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
     return TRF_OK;
 }
 
-/* Ends a backward call, and adds the gradients of scores to those of score_bias, sequence by
-   sequence and head by head: this order is that of no thread and no device. */
+/* Ends a backward call, and adds the gradients of scores to those of score_bias, in the order of
+   sequences and heads. So the bits depend neither on threads nor on the device's order. */
 TRF__FN trf_status trf__scores_end(trf_context *context, trf__attention_in in,
                                    const trf_tensor *dscore_bias, trf_error *err)
 {
@@ -42290,4 +42291,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1296154714
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2287993581

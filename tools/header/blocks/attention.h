@@ -251,8 +251,8 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
     return TRF_OK;
 }
 
-/* Ends a backward call, and adds the gradients of scores to those of score_bias, sequence by
-   sequence and head by head: this order is that of no thread and no device. */
+/* Ends a backward call, and adds the gradients of scores to those of score_bias, in the order of
+   sequences and heads. So the bits depend neither on threads nor on the device's order. */
 TRF__FN trf_status trf__scores_end(trf_context *context, trf__attention_in in,
                                    const trf_tensor *dscore_bias, trf_error *err)
 {

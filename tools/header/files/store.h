@@ -44,11 +44,12 @@ TRF__FOR_SIZE
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_trainer_learn,
 //                      trf.learn.FIELD of trf_learn_state; with frozen parameters, trf.frozen: 1 or
-//                      0 for each, in the order of trf_model_parameter. For a parameter that is frozen or
-//                      was, trf.missed.NAME: the number of updates that it missed; if it is frozen now,
-//                      less the number of all updates when it froze. "format": "pt" is for users of
-//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
-//                      come from the file that the model was loaded from.
+//                      0 for each, in the order of trf_model_parameter. For a parameter that is
+//                      frozen or was, trf.missed.NAME: the number of updates that it missed; if it
+//                      is frozen now, less the number of all updates when it froze. "format": "pt"
+//                      is for users of PyTorch. All other keys belong to the program
+//                      (trf_model_set_metadata), or come from the file that the model was loaded
+//                      from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
