@@ -1198,52 +1198,6 @@ typedef struct trf_vocab_options {
    that is not SentencePiece's, or a path and memory. */
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err);
-/* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
-   tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
-enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
-       TRF_WORDPIECE_SETTINGS = 2, TRF_WORDPIECE_CLEAN = 4, TRF_WORDPIECE_CHINESE = 8,
-       TRF_WORDPIECE_STRIP = 16, TRF_WORDPIECE_LOWER = 32 };
-/* What a WordPiece file says; >>wordpiece has the meaning of its rules. */
-typedef struct trf_wordpiece_file {
-    int32_t flags;
-    int32_t longest_word;               /* in characters: 1..1000; longer ones are unk */
-    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none; unk must exist */
-    const int32_t *rules;               /* (n_rules, 4) first, last, kind, argument */
-    int32_t n_rules;
-    int32_t n_replaced;
-    const char *replaced;               /* (n_replaced) bytes: texts, a NUL after each */
-    const char *const *tokens;          /* (n_tokens) UTF-8 */
-    int32_t n_tokens;
-} trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
-   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
-TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
-                                            const trf_hooks *hooks, trf_error *err);
-/* Flags of a file of byte-level BPE, and kinds of its tokens. */
-enum { TRF_BPE_LLAMA = 1,          /* Llama 3's rule */
-       TRF_BPE_BLANK = 2,          /* a text gets a blank in front, if it has none */
-       TRF_BPE_WHOLE = 4,          /* a word that is a token stays whole */
-       TRF_BPE_NFC = 8,            /* texts are composed */
-       TRF_BPE_ONE_NUMBER = 16 };  /* each number is a word */
-enum { TRF_BPE_ORDINARY, TRF_BPE_ADDED, TRF_BPE_SPECIAL };
-/* What a file of byte-level BPE says; >>byte-bpe has the meaning of its tables. */
-typedef struct trf_byte_bpe_file {
-    int32_t flags;
-    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none */
-    const int32_t *ranges;              /* (n_ranges, 3) first, last, class */
-    const int32_t *merges;              /* (n_merges, 2) ids; the first has the lowest rank */
-    int32_t n_ranges, n_merges;
-    /* with TRF_BPE_NFC: decompositions, compositions, ranges with a combining class */
-    const int32_t *composing[3];        /* (n_composing of each, 3) */
-    int32_t n_composing[3];
-    const char *const *tokens;          /* (n_tokens) UTF-8 */
-    const unsigned char *kinds;         /* (n_tokens) */
-    int32_t n_tokens;
-} trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
-   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
@@ -18519,6 +18473,11 @@ typedef struct trf__wordpiece {
 enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
        TRF__NFC_ROW = 12 };
 
+/* Flags of a file of byte-level BPE (>>byte-bpe), and kinds of its tokens. */
+enum { TRF__BPE_LLAMA = 1, TRF__BPE_BLANK = 2, TRF__BPE_WHOLE = 4, TRF__BPE_NFC = 8,
+       TRF__BPE_ONE_NUMBER = 16 };
+enum { TRF__BPE_ORDINARY, TRF__BPE_ADDED, TRF__BPE_SPECIAL };
+
 /* Two tokens and the one that they become. */
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
@@ -18595,7 +18554,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
     int i;
-    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
+    if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
     for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
     return 0;
 }
@@ -18935,70 +18894,6 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     return trf__vocab_finished(vocab, v, read(v, err));
 }
 
-/* Bytes of a file as they are written. `to` NULL: they are counted only. */
-typedef struct trf__written {
-    char *to;
-    size_t n;
-    const char *missing;                /* the name of an array that is NULL */
-} trf__written;
-
-TRF__FN void trf__write_bytes(trf__written *w, const char *name, const void *bytes, int64_t n)
-{
-    if (n <= 0) return;
-    if (!bytes) { w->missing = name; return; }
-    if (w->to) memcpy(w->to + w->n, bytes, (size_t)n);
-    w->n = trf__add_size(w->n, (size_t)n);
-}
-
-TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t *numbers,
-                                int64_t n)
-{
-    unsigned char bytes[4];
-    int64_t i;
-    if (n > 0 && !numbers) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
-        trf__to_little(bytes, (uint32_t)numbers[i], 4);
-        trf__write_bytes(w, name, bytes, 4);
-    }
-}
-
-/* Texts, each with its NUL; in front of text i stands kinds[i], unless `kinds` is NULL. */
-TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
-                              const unsigned char *kinds, int32_t n)
-{
-    int32_t i;
-    if (n > 0 && !texts) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
-        if (kinds) trf__write_bytes(w, name, kinds + i, 1);
-        trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
-    }
-}
-
-/* Writes a file by `write`, which takes `file`, and makes its vocabulary. */
-TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
-                                      void (*write)(trf__written *to, const void *file),
-                                      const void *file, const trf_hooks *hooks, trf_error *err)
-{
-    trf__written w = {NULL, 0, NULL};
-    trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!file) return trf__fail_null(err, "file");
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &trf__no_hooks;
-    write(&w, file);
-    if (w.missing) return trf__fail_null(err, w.missing);
-    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
-    if (!w.to)
-        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
-    w.n = 0;
-    write(&w, file);
-    status = trf__subwords_from(vocab, kind, read, w.to, w.n, hooks, err);
-    trf__free(hooks, w.to, w.n);
-    return status;
-}
-
 /* The number at an offset of the stored bytes. */
 TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
 {
@@ -19124,7 +19019,7 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
                                   : "expected a NUL after the token, got the end";
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__token_fault(v, token, length);
-        if (!fault && kinds && (unsigned char)*begin > TRF_BPE_SPECIAL)
+        if (!fault && kinds && (unsigned char)*begin > TRF__BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "
@@ -20324,6 +20219,43 @@ TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n
     }
 }
 
+/* Bytes of a file as they are written. `to` NULL: they are counted only. */
+typedef struct trf__written {
+    char *to;
+    size_t n;
+    const char *missing;                /* the name of an array that is NULL */
+} trf__written;
+
+TRF__FN void trf__write_bytes(trf__written *w, const char *name, const void *bytes, int64_t n)
+{
+    if (n <= 0) return;
+    if (!bytes) { w->missing = name; return; }
+    if (w->to) memcpy(w->to + w->n, bytes, (size_t)n);
+    w->n = trf__add_size(w->n, (size_t)n);
+}
+
+TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t *numbers,
+                                int64_t n)
+{
+    unsigned char bytes[4];
+    int64_t i;
+    if (n > 0 && !numbers) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++) {
+        trf__to_little(bytes, (uint32_t)numbers[i], 4);
+        trf__write_bytes(w, name, bytes, 4);
+    }
+}
+
+/* Texts, each with its NUL. */
+TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
+                              int32_t n)
+{
+    int32_t i;
+    if (n > 0 && !texts) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++)
+        trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
+}
+
 /* A SentencePiece file of n pieces, and their ids. */
 typedef struct trf__mapped_file {
     const trf_piece_ids *ids;
@@ -20333,13 +20265,12 @@ typedef struct trf__mapped_file {
 } trf__mapped_file;
 
 /* The map (>>pieces-map) and the file. */
-TRF__FN void trf__write_mapped(trf__written *to, const void *file)
+TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
-    const trf__mapped_file *f = (const trf__mapped_file *)file;
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
     int32_t i, n_texts;
-    trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
+    trf__write_texts(&texts, "more", ids->more, ids->n_more);
     n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
@@ -20351,7 +20282,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
-    trf__write_texts(to, "more", ids->more, NULL, ids->n_more);
+    trf__write_texts(to, "more", ids->more, ids->n_more);
     trf__write_bytes(to, "", f->model, f->bytes);
 }
 
@@ -20362,6 +20293,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                                          trf_error *err)
 {
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
+    trf__written w = {NULL, 0, NULL};
+    trf_status status;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
@@ -20372,8 +20305,19 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, trf__write_mapped,
-                              &file, hooks, err);
+    if (!hooks) hooks = &trf__no_hooks;
+    trf__write_mapped(&w, &file);
+    if (w.missing) return trf__fail_null(err, w.missing);
+    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
+    if (!w.to)
+        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
+    w.n = 0;
+    trf__write_mapped(&w, &file);
+    status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
+                                err);
+    trf__free(hooks, w.to, w.n);
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -20400,7 +20344,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFWP" 0 0 1                      8 bytes
-//   flags                              bits of TRF_WORDPIECE_CLEANUP and the others
+//   flags                              a sum: 1 decoding omits blanks before punctuation; 2 the
+//                                      settings of BERT's tokenizer are told; 4, 8, 16, 32 these
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -20424,6 +20369,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
        TRF__WORD_ALONE = 8 };           /* is added to a kind */
 enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
+       TRF__WORDPIECE_CLEANUP = 1, TRF__WORDPIECE_SETTINGS = 2,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
 // >>wordpiece-file  reading the stored bytes
@@ -20440,15 +20386,15 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
-                                    !(flags & TRF_WORDPIECE_SETTINGS)))
+    if (flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
+                                    !(flags & TRF__WORDPIECE_SETTINGS)))
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
                          "byte 8: expected flags of a WordPiece file, got %lu",
                          (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
-    w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
+    w->cleanup = flags & TRF__WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
     TRF__TRY(trf__stored_range(v, 44, "", *n_tokens, 1, TRF__MAX_TOKENS, " tokens", err));
@@ -20658,29 +20604,6 @@ TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, 
     trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on, 0);
 }
 
-TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
-{
-    const trf_wordpiece_file *f = (const trf_wordpiece_file *)file;
-    trf__write_bytes(to, "", "TRFWP\0\0\1", 8);
-    trf__write_numbers(to, "", &f->flags, 1);
-    trf__write_numbers(to, "", &f->longest_word, 1);
-    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n_tokens, 1);
-    trf__write_numbers(to, "", &f->n_rules, 1);
-    trf__write_numbers(to, "rules", f->rules, 4 * (int64_t)f->n_rules);
-    trf__write_numbers(to, "", &f->n_replaced, 1);
-    trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
-    trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, TRF_WORDPIECE, trf__read_wordpiece, trf__write_wordpiece, file,
-                              hooks, err);
-}
-
 // -----------------------------------------------------------------------------------------------
 // >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
 //
@@ -20720,7 +20643,9 @@ TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpie
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFBP" 0 0 1                      8 bytes
-//   flags                              TRF_BPE_LLAMA and the others
+//   flags                              a sum: 1 Llama 3's rule; 2 a text gets a blank in front, if
+//                                      it has none; 4 a word that is a token stays whole; 8 texts
+//                                      are composed (NFC); 16 each number is a word
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
@@ -20940,7 +20865,7 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY)
             return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
@@ -20969,7 +20894,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
         return "expected two ids of tokens, got another number";
     m->token = trf__joined_token(v, m, work);
     if (m->token < 0) return "expected tokens that form a third one, got others";
-    if (v->tokens[m->token].count != TRF_BPE_ORDINARY)
+    if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
     if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
         return "expected every merge once, got one twice";
@@ -21014,7 +20939,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));
-    if (b->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    if (b->flags & TRF__BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
     TRF__TRY(trf__stored_tokens(v, b->tokens_at, n_tokens, &b->longest_token, err));
     TRF__TRY(trf__find_byte_tokens(v, err));
     return trf__read_merges(v, err);
@@ -21188,7 +21113,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
     while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
         last = next;
         next += bytes;
-        if (b->flags & TRF_BPE_LLAMA && trf__is_line_break(last, end)) line = next;
+        if (b->flags & TRF__BPE_LLAMA && trf__is_line_break(last, end)) line = next;
     }
     if (line) return line;
     return next == end || last == at ? next : last;
@@ -21197,7 +21122,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF_BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
     kind = trf__byte_class(b, at, end, &bytes);
@@ -21210,7 +21135,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
     at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF_BPE_ONE_NUMBER ? 1 : 3);
+                       : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3);
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
@@ -21220,7 +21145,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
-    if (!(b->flags & TRF_BPE_ONE_NUMBER) || b->flags & TRF_BPE_LLAMA) return end;
+    if (!(b->flags & TRF__BPE_ONE_NUMBER) || b->flags & TRF__BPE_LLAMA) return end;
     if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
     while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
     return at;
@@ -21254,7 +21179,7 @@ TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n,
     for (i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
     id = trf__vocab_number(v, spelling, length);
-    return id >= 0 && v->tokens[id].count == TRF_BPE_ORDINARY ? id : -1;
+    return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
 }
 
 /* Gives the ids of a word of n bytes. */
@@ -21264,7 +21189,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
     int32_t i, id = -1;
-    if (b->flags & TRF_BPE_WHOLE && (size_t)n <= b->longest_token) {
+    if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
     }
@@ -21296,13 +21221,13 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     trf_status status = TRF_OK;
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
-    if (b->flags & TRF_BPE_NFC) {
+    if (b->flags & TRF__BPE_NFC) {
         TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
         if (composed) text = (const char *)composed;
         status = trf__normal_limit(1, n, err);
     }
     end = text + n;
-    if (!status && b->flags & TRF_BPE_BLANK && n > 0 && *text != ' ') {
+    if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
         copy = (char *)trf__alloc(&v->hooks, n + 1);
         if (!copy)
             status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
@@ -21356,7 +21281,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     int64_t i;
     trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
-    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF_BPE_ORDINARY;
+    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
     tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
     copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
     status = tokens && copy ? TRF_OK
@@ -21364,7 +21289,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     if (status == TRF_OK) {
         memcpy(copy, text, n + 1);
         for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
-            if (v->tokens[i].count != TRF_BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
+            if (v->tokens[i].count != TRF__BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
     }
     for (at = copy; status == TRF_OK && *begin; at++) {
         end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
@@ -21451,12 +21376,12 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
 {
     trf__byte_held held = {"", 0}, before;
     int32_t i;
-    while (n > 0 && v->tokens[ids[n - 1]].count == TRF_BPE_SPECIAL) n--;
+    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
     for (i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         size_t length;
-        if (t->count == TRF_BPE_SPECIAL) continue;
+        if (t->count == TRF__BPE_SPECIAL) continue;
         before = held;
         length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
@@ -21476,43 +21401,13 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         int first = 1, spelled = trf__is_spelling(token), broke;
-        for (; *token && t->count != TRF_BPE_SPECIAL; first = 0) {
+        for (; *token && t->count != TRF__BPE_SPECIAL; first = 0) {
             (void)trf__hold_byte(&held, trf__next_byte(&token, spelled), text, &broke);
             if (first && broke) told = i;
         }
         if (held.n == 0) told = i + 1;
     }
     return told;
-}
-
-TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
-{
-    const trf_byte_bpe_file *f = (const trf_byte_bpe_file *)file;
-    int k;
-    trf__write_bytes(to, "", "TRFBP\0\0\1", 8);
-    trf__write_numbers(to, "", &f->flags, 1);
-    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n_tokens, 1);
-    trf__write_numbers(to, "", &f->n_ranges, 1);
-    trf__write_numbers(to, "", &f->n_merges, 1);
-    trf__write_numbers(to, "ranges", f->ranges, 3 * (int64_t)f->n_ranges);
-    trf__write_numbers(to, "merges", f->merges, 2 * (int64_t)f->n_merges);
-    if (f->flags & TRF_BPE_NFC) {
-        trf__write_numbers(to, "", f->n_composing, TRF__NFC_TABLES);
-        for (k = 0; k < TRF__NFC_TABLES; k++)
-            trf__write_numbers(to, "composing", f->composing[k],
-                               3 * (int64_t)f->n_composing[k]);
-    }
-    if (f->n_tokens > 0 && !f->kinds) to->missing = "kinds";
-    trf__write_texts(to, "tokens", f->tokens, f->kinds, f->n_tokens);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, TRF_BYTE_BPE, trf__read_byte_bpe, trf__write_byte_bpe, file,
-                              hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -21730,7 +21625,7 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
         if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
     } else if (v->byte_bpe) {
         int spelled = trf__is_spelling(token);
-        while (*token && v->tokens[id].count != TRF_BPE_SPECIAL) {
+        while (*token && v->tokens[id].count != TRF__BPE_SPECIAL) {
             char byte = trf__next_byte(&token, spelled);
             if (to) to[text.whole] = byte;
             text.whole++;
@@ -42291,4 +42186,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2287993581
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3870598285

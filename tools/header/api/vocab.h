@@ -99,52 +99,6 @@ typedef struct trf_vocab_options {
    that is not SentencePiece's, or a path and memory. */
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err);
-/* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
-   tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
-enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
-       TRF_WORDPIECE_SETTINGS = 2, TRF_WORDPIECE_CLEAN = 4, TRF_WORDPIECE_CHINESE = 8,
-       TRF_WORDPIECE_STRIP = 16, TRF_WORDPIECE_LOWER = 32 };
-/* What a WordPiece file says; >>wordpiece has the meaning of its rules. */
-typedef struct trf_wordpiece_file {
-    int32_t flags;
-    int32_t longest_word;               /* in characters: 1..1000; longer ones are unk */
-    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none; unk must exist */
-    const int32_t *rules;               /* (n_rules, 4) first, last, kind, argument */
-    int32_t n_rules;
-    int32_t n_replaced;
-    const char *replaced;               /* (n_replaced) bytes: texts, a NUL after each */
-    const char *const *tokens;          /* (n_tokens) UTF-8 */
-    int32_t n_tokens;
-} trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
-   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
-TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
-                                            const trf_hooks *hooks, trf_error *err);
-/* Flags of a file of byte-level BPE, and kinds of its tokens. */
-enum { TRF_BPE_LLAMA = 1,          /* Llama 3's rule */
-       TRF_BPE_BLANK = 2,          /* a text gets a blank in front, if it has none */
-       TRF_BPE_WHOLE = 4,          /* a word that is a token stays whole */
-       TRF_BPE_NFC = 8,            /* texts are composed */
-       TRF_BPE_ONE_NUMBER = 16 };  /* each number is a word */
-enum { TRF_BPE_ORDINARY, TRF_BPE_ADDED, TRF_BPE_SPECIAL };
-/* What a file of byte-level BPE says; >>byte-bpe has the meaning of its tables. */
-typedef struct trf_byte_bpe_file {
-    int32_t flags;
-    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none */
-    const int32_t *ranges;              /* (n_ranges, 3) first, last, class */
-    const int32_t *merges;              /* (n_merges, 2) ids; the first has the lowest rank */
-    int32_t n_ranges, n_merges;
-    /* with TRF_BPE_NFC: decompositions, compositions, ranges with a combining class */
-    const int32_t *composing[3];        /* (n_composing of each, 3) */
-    int32_t n_composing[3];
-    const char *const *tokens;          /* (n_tokens) UTF-8 */
-    const unsigned char *kinds;         /* (n_tokens) */
-    int32_t n_tokens;
-} trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_load does. Model files
-   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a

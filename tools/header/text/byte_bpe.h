@@ -45,7 +45,9 @@
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFBP" 0 0 1                      8 bytes
-//   flags                              TRF_BPE_LLAMA and the others
+//   flags                              a sum: 1 Llama 3's rule; 2 a text gets a blank in front, if
+//                                      it has none; 4 a word that is a token stays whole; 8 texts
+//                                      are composed (NFC); 16 each number is a word
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
@@ -265,7 +267,7 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY)
             return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
@@ -294,7 +296,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
         return "expected two ids of tokens, got another number";
     m->token = trf__joined_token(v, m, work);
     if (m->token < 0) return "expected tokens that form a third one, got others";
-    if (v->tokens[m->token].count != TRF_BPE_ORDINARY)
+    if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
     if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
         return "expected every merge once, got one twice";
@@ -339,7 +341,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));
-    if (b->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    if (b->flags & TRF__BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
     TRF__TRY(trf__stored_tokens(v, b->tokens_at, n_tokens, &b->longest_token, err));
     TRF__TRY(trf__find_byte_tokens(v, err));
     return trf__read_merges(v, err);

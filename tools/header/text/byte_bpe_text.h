@@ -183,7 +183,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
     while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
         last = next;
         next += bytes;
-        if (b->flags & TRF_BPE_LLAMA && trf__is_line_break(last, end)) line = next;
+        if (b->flags & TRF__BPE_LLAMA && trf__is_line_break(last, end)) line = next;
     }
     if (line) return line;
     return next == end || last == at ? next : last;
@@ -192,7 +192,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF_BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
     kind = trf__byte_class(b, at, end, &bytes);
@@ -205,7 +205,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
     at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF_BPE_ONE_NUMBER ? 1 : 3);
+                       : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3);
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
@@ -215,7 +215,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
-    if (!(b->flags & TRF_BPE_ONE_NUMBER) || b->flags & TRF_BPE_LLAMA) return end;
+    if (!(b->flags & TRF__BPE_ONE_NUMBER) || b->flags & TRF__BPE_LLAMA) return end;
     if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
     while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
     return at;
@@ -249,7 +249,7 @@ TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n,
     for (i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
     id = trf__vocab_number(v, spelling, length);
-    return id >= 0 && v->tokens[id].count == TRF_BPE_ORDINARY ? id : -1;
+    return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
 }
 
 /* Gives the ids of a word of n bytes. */
@@ -259,7 +259,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
     int32_t i, id = -1;
-    if (b->flags & TRF_BPE_WHOLE && (size_t)n <= b->longest_token) {
+    if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
     }
@@ -291,13 +291,13 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     trf_status status = TRF_OK;
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
-    if (b->flags & TRF_BPE_NFC) {
+    if (b->flags & TRF__BPE_NFC) {
         TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
         if (composed) text = (const char *)composed;
         status = trf__normal_limit(1, n, err);
     }
     end = text + n;
-    if (!status && b->flags & TRF_BPE_BLANK && n > 0 && *text != ' ') {
+    if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
         copy = (char *)trf__alloc(&v->hooks, n + 1);
         if (!copy)
             status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
@@ -351,7 +351,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     int64_t i;
     trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
-    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF_BPE_ORDINARY;
+    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
     tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
     copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
     status = tokens && copy ? TRF_OK
@@ -359,7 +359,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     if (status == TRF_OK) {
         memcpy(copy, text, n + 1);
         for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
-            if (v->tokens[i].count != TRF_BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
+            if (v->tokens[i].count != TRF__BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
     }
     for (at = copy; status == TRF_OK && *begin; at++) {
         end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
@@ -446,12 +446,12 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
 {
     trf__byte_held held = {"", 0}, before;
     int32_t i;
-    while (n > 0 && v->tokens[ids[n - 1]].count == TRF_BPE_SPECIAL) n--;
+    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
     for (i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         size_t length;
-        if (t->count == TRF_BPE_SPECIAL) continue;
+        if (t->count == TRF__BPE_SPECIAL) continue;
         before = held;
         length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
@@ -471,41 +471,11 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         int first = 1, spelled = trf__is_spelling(token), broke;
-        for (; *token && t->count != TRF_BPE_SPECIAL; first = 0) {
+        for (; *token && t->count != TRF__BPE_SPECIAL; first = 0) {
             (void)trf__hold_byte(&held, trf__next_byte(&token, spelled), text, &broke);
             if (first && broke) told = i;
         }
         if (held.n == 0) told = i + 1;
     }
     return told;
-}
-
-TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
-{
-    const trf_byte_bpe_file *f = (const trf_byte_bpe_file *)file;
-    int k;
-    trf__write_bytes(to, "", "TRFBP\0\0\1", 8);
-    trf__write_numbers(to, "", &f->flags, 1);
-    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n_tokens, 1);
-    trf__write_numbers(to, "", &f->n_ranges, 1);
-    trf__write_numbers(to, "", &f->n_merges, 1);
-    trf__write_numbers(to, "ranges", f->ranges, 3 * (int64_t)f->n_ranges);
-    trf__write_numbers(to, "merges", f->merges, 2 * (int64_t)f->n_merges);
-    if (f->flags & TRF_BPE_NFC) {
-        trf__write_numbers(to, "", f->n_composing, TRF__NFC_TABLES);
-        for (k = 0; k < TRF__NFC_TABLES; k++)
-            trf__write_numbers(to, "composing", f->composing[k],
-                               3 * (int64_t)f->n_composing[k]);
-    }
-    if (f->n_tokens > 0 && !f->kinds) to->missing = "kinds";
-    trf__write_texts(to, "tokens", f->tokens, f->kinds, f->n_tokens);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, TRF_BYTE_BPE, trf__read_byte_bpe, trf__write_byte_bpe, file,
-                              hooks, err);
 }

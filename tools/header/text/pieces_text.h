@@ -121,6 +121,43 @@ TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n
     }
 }
 
+/* Bytes of a file as they are written. `to` NULL: they are counted only. */
+typedef struct trf__written {
+    char *to;
+    size_t n;
+    const char *missing;                /* the name of an array that is NULL */
+} trf__written;
+
+TRF__FN void trf__write_bytes(trf__written *w, const char *name, const void *bytes, int64_t n)
+{
+    if (n <= 0) return;
+    if (!bytes) { w->missing = name; return; }
+    if (w->to) memcpy(w->to + w->n, bytes, (size_t)n);
+    w->n = trf__add_size(w->n, (size_t)n);
+}
+
+TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t *numbers,
+                                int64_t n)
+{
+    unsigned char bytes[4];
+    int64_t i;
+    if (n > 0 && !numbers) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++) {
+        trf__to_little(bytes, (uint32_t)numbers[i], 4);
+        trf__write_bytes(w, name, bytes, 4);
+    }
+}
+
+/* Texts, each with its NUL. */
+TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
+                              int32_t n)
+{
+    int32_t i;
+    if (n > 0 && !texts) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++)
+        trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
+}
+
 /* A SentencePiece file of n pieces, and their ids. */
 typedef struct trf__mapped_file {
     const trf_piece_ids *ids;
@@ -130,13 +167,12 @@ typedef struct trf__mapped_file {
 } trf__mapped_file;
 
 /* The map (>>pieces-map) and the file. */
-TRF__FN void trf__write_mapped(trf__written *to, const void *file)
+TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
-    const trf__mapped_file *f = (const trf__mapped_file *)file;
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
     int32_t i, n_texts;
-    trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
+    trf__write_texts(&texts, "more", ids->more, ids->n_more);
     n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
@@ -148,7 +184,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
-    trf__write_texts(to, "more", ids->more, NULL, ids->n_more);
+    trf__write_texts(to, "more", ids->more, ids->n_more);
     trf__write_bytes(to, "", f->model, f->bytes);
 }
 
@@ -159,6 +195,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                                          trf_error *err)
 {
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
+    trf__written w = {NULL, 0, NULL};
+    trf_status status;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
@@ -169,6 +207,17 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, trf__write_mapped,
-                              &file, hooks, err);
+    if (!hooks) hooks = &trf__no_hooks;
+    trf__write_mapped(&w, &file);
+    if (w.missing) return trf__fail_null(err, w.missing);
+    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
+    if (!w.to)
+        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
+    w.n = 0;
+    trf__write_mapped(&w, &file);
+    status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
+                                err);
+    trf__free(hooks, w.to, w.n);
+    return status;
 }

@@ -95,6 +95,11 @@ typedef struct trf__wordpiece {
 enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
        TRF__NFC_ROW = 12 };
 
+/* Flags of a file of byte-level BPE (>>byte-bpe), and kinds of its tokens. */
+enum { TRF__BPE_LLAMA = 1, TRF__BPE_BLANK = 2, TRF__BPE_WHOLE = 4, TRF__BPE_NFC = 8,
+       TRF__BPE_ONE_NUMBER = 16 };
+enum { TRF__BPE_ORDINARY, TRF__BPE_ADDED, TRF__BPE_SPECIAL };
+
 /* Two tokens and the one that they become. */
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
@@ -171,7 +176,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
     int i;
-    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
+    if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
     for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
     return 0;
 }

@@ -195,70 +195,6 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     return trf__vocab_finished(vocab, v, read(v, err));
 }
 
-/* Bytes of a file as they are written. `to` NULL: they are counted only. */
-typedef struct trf__written {
-    char *to;
-    size_t n;
-    const char *missing;                /* the name of an array that is NULL */
-} trf__written;
-
-TRF__FN void trf__write_bytes(trf__written *w, const char *name, const void *bytes, int64_t n)
-{
-    if (n <= 0) return;
-    if (!bytes) { w->missing = name; return; }
-    if (w->to) memcpy(w->to + w->n, bytes, (size_t)n);
-    w->n = trf__add_size(w->n, (size_t)n);
-}
-
-TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t *numbers,
-                                int64_t n)
-{
-    unsigned char bytes[4];
-    int64_t i;
-    if (n > 0 && !numbers) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
-        trf__to_little(bytes, (uint32_t)numbers[i], 4);
-        trf__write_bytes(w, name, bytes, 4);
-    }
-}
-
-/* Texts, each with its NUL; in front of text i stands kinds[i], unless `kinds` is NULL. */
-TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
-                              const unsigned char *kinds, int32_t n)
-{
-    int32_t i;
-    if (n > 0 && !texts) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
-        if (kinds) trf__write_bytes(w, name, kinds + i, 1);
-        trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
-    }
-}
-
-/* Writes a file by `write`, which takes `file`, and makes its vocabulary. */
-TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, trf_token_kind kind, trf__reader *read,
-                                      void (*write)(trf__written *to, const void *file),
-                                      const void *file, const trf_hooks *hooks, trf_error *err)
-{
-    trf__written w = {NULL, 0, NULL};
-    trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!file) return trf__fail_null(err, "file");
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &trf__no_hooks;
-    write(&w, file);
-    if (w.missing) return trf__fail_null(err, w.missing);
-    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
-    if (!w.to)
-        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
-    w.n = 0;
-    write(&w, file);
-    status = trf__subwords_from(vocab, kind, read, w.to, w.n, hooks, err);
-    trf__free(hooks, w.to, w.n);
-    return status;
-}
-
 /* The number at an offset of the stored bytes. */
 TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
 {
@@ -384,7 +320,7 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
                                   : "expected a NUL after the token, got the end";
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__token_fault(v, token, length);
-        if (!fault && kinds && (unsigned char)*begin > TRF_BPE_SPECIAL)
+        if (!fault && kinds && (unsigned char)*begin > TRF__BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "

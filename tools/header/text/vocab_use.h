@@ -232,7 +232,7 @@ TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
         if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
     } else if (v->byte_bpe) {
         int spelled = trf__is_spelling(token);
-        while (*token && v->tokens[id].count != TRF_BPE_SPECIAL) {
+        while (*token && v->tokens[id].count != TRF__BPE_SPECIAL) {
             char byte = trf__next_byte(&token, spelled);
             if (to) to[text.whole] = byte;
             text.whole++;

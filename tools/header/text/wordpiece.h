@@ -35,7 +35,8 @@
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFWP" 0 0 1                      8 bytes
-//   flags                              bits of TRF_WORDPIECE_CLEANUP and the others
+//   flags                              a sum: 1 decoding omits blanks before punctuation; 2 the
+//                                      settings of BERT's tokenizer are told; 4, 8, 16, 32 these
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -59,6 +60,7 @@
 enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
        TRF__WORD_ALONE = 8 };           /* is added to a kind */
 enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
+       TRF__WORDPIECE_CLEANUP = 1, TRF__WORDPIECE_SETTINGS = 2,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
 // >>wordpiece-file  reading the stored bytes
@@ -75,15 +77,15 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
-                                    !(flags & TRF_WORDPIECE_SETTINGS)))
+    if (flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
+                                    !(flags & TRF__WORDPIECE_SETTINGS)))
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
                          "byte 8: expected flags of a WordPiece file, got %lu",
                          (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
-    w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
+    w->cleanup = flags & TRF__WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
     TRF__TRY(trf__stored_range(v, 44, "", *n_tokens, 1, TRF__MAX_TOKENS, " tokens", err));
@@ -291,27 +293,4 @@ TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, 
     int blank = !first && !goes_on && !(v->wordpiece->cleanup && trf__word_joins(token));
     if (id != v->special[TRF_SPECIAL_UNK] && trf__special_token(v, id)) return;
     trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on, 0);
-}
-
-TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
-{
-    const trf_wordpiece_file *f = (const trf_wordpiece_file *)file;
-    trf__write_bytes(to, "", "TRFWP\0\0\1", 8);
-    trf__write_numbers(to, "", &f->flags, 1);
-    trf__write_numbers(to, "", &f->longest_word, 1);
-    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n_tokens, 1);
-    trf__write_numbers(to, "", &f->n_rules, 1);
-    trf__write_numbers(to, "rules", f->rules, 4 * (int64_t)f->n_rules);
-    trf__write_numbers(to, "", &f->n_replaced, 1);
-    trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
-    trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, TRF_WORDPIECE, trf__read_wordpiece, trf__write_wordpiece, file,
-                              hooks, err);
 }

@@ -20,7 +20,7 @@ static struct bpe read_bpe(const struct vocabulary *v)
     b.n_merges = u32_at(v, MERGES_AT);
     b.merges = HEADER + 12 * (size_t)u32_at(v, RANGES_AT);
     b.tokens = b.merges + 8 * (size_t)b.n_merges;
-    if (b.flags & TRF_BPE_NFC) {                /* tables for composing */
+    if (b.flags & BPE_NFC) {                /* tables for composing */
         size_t at = b.tokens;
         b.tokens += 12;
         for (; at < b.merges + 8 * (size_t)b.n_merges + 12; at += 4)
@@ -50,16 +50,16 @@ static void add_tokens(const struct bpe *b, cJSON *json, cJSON *vocab)
         int kind = *at++;
         for (which = named = 0; which < TRF_SPECIAL_COUNT; which++)
             named |= trf_vocab_special(b->v->vocab, (trf_special)which) == id;
-        if (kind != TRF_BPE_ADDED) cJSON_AddNumberToObject(vocab, at, id);
-        if (kind == TRF_BPE_ADDED || (kind == TRF_BPE_SPECIAL && !named))
-            add_token(json, id, at, kind == TRF_BPE_SPECIAL);
+        if (kind != BPE_ADDED) cJSON_AddNumberToObject(vocab, at, id);
+        if (kind == BPE_ADDED || (kind == BPE_SPECIAL && !named))
+            add_token(json, id, at, kind == BPE_SPECIAL);
         at += strlen(at) + 1;
     }
 }
 
 static void add_rules(const struct bpe *b, cJSON *json)
 {
-    int llama = (b->flags & TRF_BPE_LLAMA) != 0, one = (b->flags & TRF_BPE_ONE_NUMBER) != 0;
+    int llama = (b->flags & BPE_LLAMA) != 0, one = (b->flags & BPE_ONE_NUMBER) != 0;
     cJSON *level, *list, *split;
     if (llama || one) {
         list = cJSON_AddArrayToObject(new_part(json, "pre_tokenizer", "Sequence"), "pretokenizers");
@@ -76,7 +76,7 @@ static void add_rules(const struct bpe *b, cJSON *json)
         set_text(level, "type", "ByteLevel");
         cJSON_AddItemToArray(list, level);
     } else level = new_part(json, "pre_tokenizer", "ByteLevel");
-    set_bool(level, "add_prefix_space", (b->flags & TRF_BPE_BLANK) != 0);
+    set_bool(level, "add_prefix_space", (b->flags & BPE_BLANK) != 0);
     set_bool(level, "trim_offsets", 1);
     set_bool(level, "use_regex", !llama);
 }
@@ -108,21 +108,21 @@ int write_byte_bpe(const struct tokenizer *t, int side, const char *in)
     cJSON *json = new_tokenizer(b.v->vocab), *part, *vocab, *merges, *settings;
     uint32_t i;
     int status = DONE;
-    if (b.flags & TRF_BPE_NFC) new_part(json, "normalizer", "NFC");
+    if (b.flags & BPE_NFC) new_part(json, "normalizer", "NFC");
     add_rules(&b, json);
     add_template(t, side, json);
     part = new_part(json, "decoder", "ByteLevel");
     set_bool(part, "add_prefix_space", 1);
     set_bool(part, "trim_offsets", 1);
     set_bool(part, "use_regex", 1);
-    part = new_bpe(json, NULL, 0, 0, b.flags & TRF_BPE_WHOLE);
+    part = new_bpe(json, NULL, 0, 0, b.flags & BPE_WHOLE);
     vocab = cJSON_AddObjectToObject(part, "vocab");
     add_tokens(&b, json, vocab);
     merges = cJSON_AddArrayToObject(part, "merges");
     for (i = 0; i < b.n_merges; i++) cJSON_AddItemToArray(merges, merge_text(&b, i));
     settings = new_settings(t, side, "PreTrainedTokenizerFast");
-    set_bool(settings, "add_prefix_space", (b.flags & TRF_BPE_BLANK) != 0);
-    if (!(b.flags & (TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER)))
+    set_bool(settings, "add_prefix_space", (b.flags & BPE_BLANK) != 0);
+    if (!(b.flags & (BPE_LLAMA | BPE_ONE_NUMBER)))
         status = write_two_files(t, in, vocab, merges);
     if (write_both(t, in, json, settings)) status = FAILED;
     return status;

@@ -61,15 +61,15 @@ int write_word_piece(const struct tokenizer *t, int side, const char *in)
                       "files cannot be written");
     json = new_tokenizer(v->vocab);
     part = new_part(json, "normalizer", "BertNormalizer");
-    set_bool(part, "clean_text", flags & TRF_WORDPIECE_CLEAN);
-    set_bool(part, "handle_chinese_chars", flags & TRF_WORDPIECE_CHINESE);
-    set_bool(part, "strip_accents", flags & TRF_WORDPIECE_STRIP);
-    set_bool(part, "lowercase", flags & TRF_WORDPIECE_LOWER);
+    set_bool(part, "clean_text", flags & WORDPIECE_CLEAN);
+    set_bool(part, "handle_chinese_chars", flags & WORDPIECE_CHINESE);
+    set_bool(part, "strip_accents", flags & WORDPIECE_STRIP);
+    set_bool(part, "lowercase", flags & WORDPIECE_LOWER);
     new_part(json, "pre_tokenizer", "BertPreTokenizer");
     add_template(t, side, json);
     part = new_part(json, "decoder", "WordPiece");
     set_text(part, "prefix", "##");
-    set_bool(part, "cleanup", flags & TRF_WORDPIECE_CLEANUP);
+    set_bool(part, "cleanup", flags & WORDPIECE_CLEANUP);
     part = new_part(json, "model", "WordPiece");
     set_text(part, "unk_token",
              trf_vocab_token(v->vocab, trf_vocab_special(v->vocab, TRF_SPECIAL_UNK)));
@@ -77,8 +77,8 @@ int write_word_piece(const struct tokenizer *t, int side, const char *in)
     set_number(part, "max_input_chars_per_word", u32_at(v, LONGEST_AT));
     add_vocabulary(v->vocab, part);
     settings = new_settings(t, side, "PreTrainedTokenizerFast");
-    set_bool(settings, "do_lower_case", flags & TRF_WORDPIECE_LOWER);
-    set_bool(settings, "strip_accents", flags & TRF_WORDPIECE_STRIP);
-    set_bool(settings, "tokenize_chinese_chars", flags & TRF_WORDPIECE_CHINESE);
+    set_bool(settings, "do_lower_case", flags & WORDPIECE_LOWER);
+    set_bool(settings, "strip_accents", flags & WORDPIECE_STRIP);
+    set_bool(settings, "tokenize_chinese_chars", flags & WORDPIECE_CHINESE);
     return write_both(t, in, json, settings) || write_list(t, side, in) ? FAILED : DONE;
 }

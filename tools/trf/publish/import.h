@@ -4,6 +4,7 @@
 #ifndef TRF_IMPORT_H
 #define TRF_IMPORT_H
 
+#include "import_files.h"
 #include "base/base.h"
 
 #include <cjson/cJSON.h>
@@ -190,8 +191,8 @@ int check_places(const struct places *t, const char *path);     /* the same: an 
 
 /* import_wordpiece.c: makes a vocabulary; its rules follow from the flags, which tell BERT's
    settings. */
-trf_status make_word_piece(trf_vocab **vocab, trf_wordpiece_file *file, trf_error *err);
-/* The flags of a vocabulary's stored bytes. Bytes without TRF_WORDPIECE_SETTINGS are older: the
+trf_status make_word_piece(trf_vocab **vocab, struct wordpiece_file *file, trf_error *err);
+/* The flags of a vocabulary's stored bytes. Bytes without WORDPIECE_SETTINGS are older: the
    settings are found that have the same rules. FAILED: none have. */
 int find_word_piece(const unsigned char *bytes, int32_t *flags);
 

@@ -34,8 +34,8 @@ static int add_entry(struct bpe *b, double id, const char *text, int kind)
     for (i = before; i < b->tokens.n; i++) b->kinds[i] = b->cut[i] = 0;
     i = (size_t)id;
     /* an ordinary token may turn out to be added too, or special */
-    if (!known || kind == TRF_BPE_SPECIAL) b->kinds[i] = (unsigned char)kind;
-    if (kind == TRF_BPE_ADDED) b->cut[i] = 1;
+    if (!known || kind == BPE_SPECIAL) b->kinds[i] = (unsigned char)kind;
+    if (kind == BPE_ADDED) b->cut[i] = 1;
     return DONE;
 }
 
@@ -144,8 +144,8 @@ static int take_split(struct bpe *b, const cJSON *split)
     if (!behavior || strcmp(behavior, "Isolated") || json_true(split, "invert", 0))
         return refuse("%s: expected a Split with the behavior Isolated and without \"invert\"",
                       b->path);
-    if (rule && !strcmp(rule, llama_rule)) b->flags |= TRF_BPE_LLAMA;
-    else if (rule && !strcmp(rule, qwen_rule)) b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER;
+    if (rule && !strcmp(rule, llama_rule)) b->flags |= BPE_LLAMA;
+    else if (rule && !strcmp(rule, qwen_rule)) b->flags |= BPE_LLAMA | BPE_ONE_NUMBER;
     else if (!rule || strcmp(rule, gpt2_rule))
         return refuse("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen "
                       "2, and this Split has another one: %.200s", b->path, rule ? rule : "none");
@@ -156,19 +156,19 @@ static int take_split(struct bpe *b, const cJSON *split)
 static void take_class_rules(struct bpe *b)
 {
     if (has_class(b->p, "Qwen2Tokenizer"))
-        b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER | TRF_BPE_NFC;
-    if (json_true(b->p->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
+        b->flags |= BPE_LLAMA | BPE_ONE_NUMBER | BPE_NFC;
+    if (json_true(b->p->config, "add_prefix_space", 0)) b->flags |= BPE_BLANK;
 }
 
 /* Classes with rules of their own: those of tokenizer.json, which `flags` are, do not count. */
 static void follow_class(struct bpe *b)
 {
-    const int32_t theirs = b->flags, whole = theirs & TRF_BPE_WHOLE;
+    const int32_t theirs = b->flags, whole = theirs & BPE_WHOLE;
     if (!has_class(b->p, "GPT2Tokenizer RobertaTokenizer BartTokenizer Qwen2Tokenizer")) return;
-    config_true(b->p, "add_prefix_space", 0, "add_prefix_space", (theirs & TRF_BPE_BLANK) != 0);
+    config_true(b->p, "add_prefix_space", 0, "add_prefix_space", (theirs & BPE_BLANK) != 0);
     b->flags = 0;
     take_class_rules(b);
-    if ((theirs ^ b->flags) & ~(TRF_BPE_BLANK | TRF_BPE_WHOLE))
+    if ((theirs ^ b->flags) & ~(BPE_BLANK | BPE_WHOLE))
         inform_line("%s: its rules for cutting texts are not those of the class %s, which "
                     "transformers follows", b->path, b->p->class_name);
     if (whole)
@@ -191,9 +191,9 @@ static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
         return refuse("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of ByteLevel "
                       "behind Split or Digits with \"individual_digits\"", b->path);
     blank = json_true(level, "add_prefix_space", 1);
-    if (blank) b->flags |= TRF_BPE_BLANK;
+    if (blank) b->flags |= BPE_BLANK;
     if (digits && !blank) {
-        b->flags |= TRF_BPE_ONE_NUMBER;
+        b->flags |= BPE_ONE_NUMBER;
         split = NULL;
     }
     if (split && (blank || json_true(level, "use_regex", 1)))
@@ -222,7 +222,7 @@ static int check_model(struct bpe *b, const cJSON *model)
     if (cJSON_IsNumber(dropout) && dropout->valuedouble != 0)
         return refuse("%s: expected no \"dropout\", got %g: its ids would be random", b->path,
                       dropout->valuedouble);
-    if (has_type(normal, "NFC")) b->flags |= TRF_BPE_NFC;
+    if (has_type(normal, "NFC")) b->flags |= BPE_NFC;
     else if (normal && !cJSON_IsNull(normal)) {
         const char *type = json_text(normal, "type");
         return refuse("%s: expected no normalizer or NFC, got %s", b->path,
@@ -263,7 +263,7 @@ static int take_added(struct bpe *b, const cJSON *list)
         if (!number && entry->string) id = strtod(entry->string, &end);
         if (!text || (!number && (!end || *end || end == entry->string)))
             return refuse("%s: expected \"id\" and \"content\" of each added token", b->path);
-        kind = json_true(entry, "special", 0) ? TRF_BPE_SPECIAL : TRF_BPE_ADDED;
+        kind = json_true(entry, "special", 0) ? BPE_SPECIAL : BPE_ADDED;
         if (add_entry(b, id, text, kind)) return FAILED;
     }
     return DONE;
@@ -276,7 +276,7 @@ static const char *special_name(const struct bpe *b, const char *name)
 
 static void mark_special(struct bpe *b, int32_t id)
 {
-    if (id >= 0) b->kinds[id] = TRF_BPE_SPECIAL;
+    if (id >= 0) b->kinds[id] = BPE_SPECIAL;
 }
 
 /* A model's eos must be no other special id but bos. GPT-2 calls its one special token unk too, and
@@ -326,7 +326,7 @@ static int fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t *n = &b->tokens.n, last = *n, i;
     int k;
-    for (; *n > n_ids && (*n > b->n_model || b->kinds[*n - 1] == TRF_BPE_SPECIAL); --*n)
+    for (; *n > n_ids && (*n > b->n_model || b->kinds[*n - 1] == BPE_SPECIAL); --*n)
         for (k = 0; k < SPECIALS; k++)
             if (b->special[k] == (int32_t)*n - 1) b->special[k] = -1;
     if (*n < last) tell_rowless(b->path, b->tokens.text[*n], last - *n);
@@ -334,7 +334,7 @@ static int fit_rows(struct bpe *b, size_t n_ids)
     inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
     for (i = last; i < n_ids; i++)
         if (add_entry(b, (double)i, made_text(b->p, format_text("<unused_%zu>", i)),
-                      TRF_BPE_SPECIAL)) return FAILED;
+                      BPE_SPECIAL)) return FAILED;
     return DONE;
 }
 
@@ -352,9 +352,9 @@ static int take_json(struct bpe *b)
         return FAILED;
     if (!cJSON_IsObject(vocab))
         return refuse("%s: expected an object \"vocab\" in the model", b->path);
-    if (json_true(model, "ignore_merges", 0)) b->flags |= TRF_BPE_WHOLE;
+    if (json_true(model, "ignore_merges", 0)) b->flags |= BPE_WHOLE;
     follow_class(b);
-    if (take_ids(b, vocab, TRF_BPE_ORDINARY)) return FAILED;
+    if (take_ids(b, vocab, BPE_ORDINARY)) return FAILED;
     b->n_model = b->tokens.n;
     if (take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "added_tokens")) ||
         sort_tokens(b))
@@ -366,9 +366,9 @@ static int take_json(struct bpe *b)
 static int take_two_files(struct bpe *b)
 {
     take_class_rules(b);
-    if (take_ids(b, b->vocab, TRF_BPE_ORDINARY)) return FAILED;
+    if (take_ids(b, b->vocab, BPE_ORDINARY)) return FAILED;
     b->n_model = b->tokens.n;
-    if (take_ids(b, b->added, TRF_BPE_ADDED) ||
+    if (take_ids(b, b->added, BPE_ADDED) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->config, "added_tokens_decoder")) ||
         sort_tokens(b))
         return FAILED;
@@ -457,8 +457,10 @@ static void composing_tables(int32_t (*tables[TABLES])[3], int32_t n[TABLES])
 static int make_vocab(const struct bpe *b, trf_vocab **vocab)
 {
     int32_t (*ranges)[3], (*composing[TABLES])[3] = {NULL, NULL, NULL};
-    trf_byte_bpe_file file;
+    struct byte_bpe_file file;
+    unsigned char *bytes;
     trf_error err;
+    size_t n;
     int status = DONE, k;
     memset(&file, 0, sizeof file);
     file.flags = b->flags;
@@ -467,12 +469,16 @@ static int make_vocab(const struct bpe *b, trf_vocab **vocab)
     file.ranges = (const int32_t *)ranges;
     file.merges = (const int32_t *)b->merge;
     file.n_merges = (int32_t)b->n_merges;
-    if (b->flags & TRF_BPE_NFC) composing_tables(composing, file.n_composing);
+    if (b->flags & BPE_NFC) composing_tables(composing, file.n_composing);
     for (k = 0; k < TABLES; k++) file.composing[k] = (const int32_t *)composing[k];
     file.tokens = b->tokens.text;
     file.kinds = b->kinds;
     file.n_tokens = (int32_t)b->tokens.n;
-    if (trf_vocab_make_byte_bpe(vocab, &file, NULL, &err)) status = refuse_error(b->path, &err);
+    n = bytes_of_byte_bpe(&file, NULL);
+    bytes = zeroed(n, 1);
+    bytes_of_byte_bpe(&file, bytes);
+    if (vocab_of_bytes(vocab, bytes, n, NULL, &err)) status = refuse_error(b->path, &err);
+    free(bytes);
     for (k = 0; k < TABLES; k++) free(composing[k]);
     free(ranges);
     return status;
@@ -488,7 +494,7 @@ int read_byte_bpe(struct published *p, trf_vocab **vocab, int32_t special[SPECIA
     status = take_files(&b) || find_specials(&b) ||
              fit_rows(&b, (size_t)(p->n_ids[0] ? p->n_ids[0] : p->n_ids[1])) ||
              make_vocab(&b, vocab) ? FAILED : DONE;
-    for (i = 0; !status && i < b.tokens.n; i++) added += b.cut[i] && b.kinds[i] != TRF_BPE_SPECIAL;
+    for (i = 0; !status && i < b.tokens.n; i++) added += b.cut[i] && b.kinds[i] != BPE_SPECIAL;
     if (!status) tell_ordinary(b.path, added, "ordinary text");
     memcpy(special, b.special, sizeof b.special);
     cJSON_Delete(b.vocab);

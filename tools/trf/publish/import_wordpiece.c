@@ -17,7 +17,7 @@ struct facts {
 
 struct word_rules {
     const struct facts *facts;
-    int32_t flags;                      /* the settings: TRF_WORDPIECE_... */
+    int32_t flags;                      /* the settings: WORDPIECE_... */
     int32_t (*rule)[4];
     size_t n, capacity;
     made_file replaced;
@@ -66,9 +66,9 @@ static int strip(const struct facts *f, uint32_t c, uint32_t *to)
 static int map(const struct facts *f, int32_t flags, uint32_t c, uint32_t to[6])
 {
     uint32_t from[3] = {c};
-    int n = flags & TRF_WORDPIECE_STRIP ? strip(f, c, from) : 1, m = 0, i;
+    int n = flags & WORDPIECE_STRIP ? strip(f, c, from) : 1, m = 0, i;
     for (i = 0; i < n; i++) {
-        int lower = flags & TRF_WORDPIECE_LOWER;
+        int lower = flags & WORDPIECE_LOWER;
         if (lower && from[i] == 0x130) { to[m++] = 0x69; to[m++] = 0x307; }
         else to[m++] = lower && f->lower[from[i]] ? f->lower[from[i]] : from[i];
     }
@@ -97,13 +97,13 @@ static int32_t treat(struct word_rules *r, uint32_t c, int32_t *argument)
     uint32_t to[6] = {0};
     int n, word;
     *argument = 0;
-    if (r->flags & TRF_WORDPIECE_CLEAN && f->is[c] & DROPPED) return DROP;
+    if (r->flags & WORDPIECE_CLEAN && f->is[c] & DROPPED) return DROP;
     if (f->is[c] & WHITE) return SPACE;
-    if (r->flags & TRF_WORDPIECE_STRIP && c >= 0xAC00 && c <= 0xD7A3) return HANGUL;
+    if (r->flags & WORDPIECE_STRIP && c >= 0xAC00 && c <= 0xD7A3) return HANGUL;
     n = map(f, r->flags, c, to);
     if (n == 0) return DROP;
     if (f->is[to[0]] & WHITE) return SPACE;             /* U+2000 is U+2002 without accents */
-    word = (r->flags & TRF_WORDPIECE_CHINESE && f->is[c] & CJK) || f->is[to[0]] & ALONE ? WORD : 0;
+    word = (r->flags & WORDPIECE_CHINESE && f->is[c] & CJK) || f->is[to[0]] & ALONE ? WORD : 0;
     *argument = n == 1 ? (int32_t)(to[0] - c) : place_of(&r->replaced, to, n);
     return (n == 1 ? SHIFT : REPLACE) + word;
 }
@@ -138,16 +138,22 @@ static void free_word_rules(struct word_rules *r)
     free(r->replaced.bytes);
 }
 
-trf_status make_word_piece(trf_vocab **vocab, trf_wordpiece_file *file, trf_error *err)
+trf_status make_word_piece(trf_vocab **vocab, struct wordpiece_file *file, trf_error *err)
 {
     struct facts *f = all_facts();
     struct word_rules r = rules_of(f, file->flags);
+    unsigned char *bytes;
     trf_status status;
+    size_t n;
     file->rules = (const int32_t *)r.rule;
     file->n_rules = (int32_t)r.n;
     file->replaced = (const char *)r.replaced.bytes;
     file->n_replaced = (int32_t)r.replaced.n;
-    status = trf_vocab_make_wordpiece(vocab, file, NULL, err);
+    n = bytes_of_wordpiece(file, NULL);
+    bytes = zeroed(n, 1);
+    bytes_of_wordpiece(file, bytes);
+    status = vocab_of_bytes(vocab, bytes, n, NULL, err);
+    free(bytes);
     free_word_rules(&r);
     free(f);
     return status;
@@ -172,11 +178,11 @@ int find_word_piece(const unsigned char *bytes, int32_t *flags)
     int32_t stored = (int32_t)get_u32(bytes + 8), settings;
     int found = 0;
     *flags = stored;
-    if (stored & TRF_WORDPIECE_SETTINGS) return DONE;
+    if (stored & WORDPIECE_SETTINGS) return DONE;
     f = all_facts();
     for (settings = 15; settings >= 0 && !found; settings--) {
         struct word_rules r;
-        *flags = stored | TRF_WORDPIECE_SETTINGS | TRF_WORDPIECE_CLEAN * settings;
+        *flags = stored | WORDPIECE_SETTINGS | WORDPIECE_CLEAN * settings;
         r = rules_of(f, *flags);
         found = has_rules(bytes, &r);
         free_word_rules(&r);

@@ -11,7 +11,7 @@ struct bert {
     struct places tokens;
     size_t n_model, ordinary;   /* n_model: ids of the model; ordinary: added tokens that are not
                                    special */
-    trf_wordpiece_file file;
+    struct wordpiece_file file;
 };
 
 static void set_flag(struct bert *b, int32_t flag, int is)
@@ -30,9 +30,9 @@ static int is_own(const struct bert *b)
 static void set_flags(struct bert *b, const cJSON *normal)
 {
     static const struct { const char *name, *config; int32_t flag; } all[] = {
-        {"lowercase", "do_lower_case", TRF_WORDPIECE_LOWER},
-        {"handle_chinese_chars", "tokenize_chinese_chars", TRF_WORDPIECE_CHINESE},
-        {"strip_accents", "strip_accents", TRF_WORDPIECE_STRIP}};    /* missing: as the first */
+        {"lowercase", "do_lower_case", WORDPIECE_LOWER},
+        {"handle_chinese_chars", "tokenize_chinese_chars", WORDPIECE_CHINESE},
+        {"strip_accents", "strip_accents", WORDPIECE_STRIP}};    /* missing: as the first */
     int theirs[3] = {1, 1, 1}, is[3] = {1, 1, 1}, i;
     for (i = 0; i < 3; i++) {
         is[i] = theirs[i] = json_true(normal, all[i].name, theirs[i == 2 ? 0 : i]);
@@ -115,9 +115,9 @@ static int take_json(struct bert *b)
         clean = 1;
         b->file.longest_word = 100;
     }
-    set_flag(b, TRF_WORDPIECE_CLEAN, clean);
+    set_flag(b, WORDPIECE_CLEAN, clean);
     set_flags(b, normal);
-    set_flag(b, TRF_WORDPIECE_CLEANUP, json_true(decoder, "cleanup", 1));
+    set_flag(b, WORDPIECE_CLEANUP, json_true(decoder, "cleanup", 1));
     cJSON_ArrayForEach(entry, vocab) {
         if (!cJSON_IsNumber(entry))
             return refuse("%s: expected a number for the token \"%s\"", b->path, entry->string);
@@ -144,7 +144,7 @@ static int take_text(struct bert *b)
 {
     char *at = b->text, *line;
     b->file.longest_word = 100;
-    set_flag(b, TRF_WORDPIECE_CLEAN | TRF_WORDPIECE_CLEANUP, 1);
+    set_flag(b, WORDPIECE_CLEAN | WORDPIECE_CLEANUP, 1);
     set_flags(b, NULL);
     while ((line = cut_line(&at)) != NULL)
         if (place_text(&b->tokens, b->path, (double)b->tokens.n, line)) return FAILED;
@@ -240,7 +240,7 @@ static int read_word_piece(struct published *p, trf_vocab **vocab, int32_t speci
     int status;
     memset(&b, 0, sizeof b);
     b.p = p;
-    b.file.flags = TRF_WORDPIECE_SETTINGS;
+    b.file.flags = WORDPIECE_SETTINGS;
     status = take_tokens(&b) || find_special_ids(&b) || make_vocab(&b, vocab) ? FAILED : DONE;
     memcpy(special, b.file.special, sizeof b.file.special);
     free(b.text);
