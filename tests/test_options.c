@@ -12,6 +12,7 @@
 #include "../tools/trf/base/values.c"
 #include "../tools/trf/base/foreign.c"
 #include "../tools/trf/base/command_line.c"
+#include "../tools/trf/base/commands.c"
 #include "../tools/metrics/metrics.h"
 
 #include <setjmp.h>
