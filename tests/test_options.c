@@ -990,7 +990,8 @@ static void command_lines(void **state)
             j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed,
                       alone ? NULL : v.text);
             if (o->kind == TEXTS || ((command == TRAIN || command == DOCTOR) &&
-                                     (o->offset == AT(tsv) || o->offset == AT(train.text))))
+                                     (o->offset == AT(tsv) || o->offset == AT(train.text) ||
+                                      o->offset == AT(source) || o->offset == AT(target))))
                 assert_int_equal(j, -1);
             else {
                 assert_int_equal(j, USAGE);
