@@ -2451,7 +2451,7 @@ typedef struct trf_reader trf_reader;
 /* NULL options: the defaults. With an ensemble, model is NULL or its first one. */
 TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
                                      const trf_reader_options *options, trf_error *err);
-/* Not for the reader of a translator (trf_translator_reader). */
+/* The reader of a translator ends with that alone (trf_translator_reader). */
 TRF_API void trf_reader_destroy(trf_reader *reader);
 
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
@@ -30427,6 +30427,7 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 struct trf_reader {
+    int inside;                                 /* 1: a part of a translator */
     const trf_model *model;                     /* the first one, and its pass */
     trf__pass pass;
     trf__ensemble ensemble;
@@ -30487,7 +30488,7 @@ TRF__COLD
 TRF_API void trf_reader_destroy(trf_reader *reader)
 {
     trf_hooks hooks;
-    if (!reader) return;
+    if (!reader || reader->inside) return;
     hooks = reader->pass.run.hooks;
     trf__reader_close(reader, &hooks);
     trf__free(&hooks, reader, sizeof *reader);
@@ -32707,6 +32708,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    t->reader.inside = 1;
     t->ratio = trf__trained_ratio(ensemble.models[0]);
     t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
@@ -42186,4 +42188,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3870598285
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1233584995

@@ -664,6 +664,8 @@ static void test_reader(void **state)
     assert_int_equal(trf_reader_create(NULL, l.model, NULL, &err), TRF_E_INVALID_ARG);
     assert_null(trf_translator_reader(NULL));
     trf_reader_destroy(NULL);
+    trf_reader_destroy(trf_translator_reader(l.translator));            /* it stays */
+    assert_int_equal(trf_reader_score(trf_translator_reader(l.translator), &batch, NULL, scores[0], &err), TRF_OK);
     close_lab(&l);
 }
 

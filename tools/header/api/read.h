@@ -71,7 +71,7 @@ typedef struct trf_reader trf_reader;
 /* NULL options: the defaults. With an ensemble, model is NULL or its first one. */
 TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
                                      const trf_reader_options *options, trf_error *err);
-/* Not for the reader of a translator (trf_translator_reader). */
+/* The reader of a translator ends with that alone (trf_translator_reader). */
 TRF_API void trf_reader_destroy(trf_reader *reader);
 
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With

@@ -30,6 +30,7 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 struct trf_reader {
+    int inside;                                 /* 1: a part of a translator */
     const trf_model *model;                     /* the first one, and its pass */
     trf__pass pass;
     trf__ensemble ensemble;
@@ -90,7 +91,7 @@ TRF__COLD
 TRF_API void trf_reader_destroy(trf_reader *reader)
 {
     trf_hooks hooks;
-    if (!reader) return;
+    if (!reader || reader->inside) return;
     hooks = reader->pass.run.hooks;
     trf__reader_close(reader, &hooks);
     trf__free(&hooks, reader, sizeof *reader);
