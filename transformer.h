@@ -2817,10 +2817,9 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
                                 trf_tensor *probabilities, trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
-   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is
+   shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers 0..n - 1 of
+   the texts, the best first; of equal ones the first comes first, and NaN comes last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */
@@ -29495,6 +29494,11 @@ TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *o
     return TRF_OK;
 }
 
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
+{
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
+}
+
 /* Moves to a position as if everything before it had been delivered. TRF_E_STATE if the data have
    no such position. The end of an epoch is the beginning of the next one. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
@@ -29766,11 +29770,6 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 }
 
 // >>corpus-next    batch after batch
-
-TRF__FN void trf__corpus_rewind(trf_corpus *c)
-{
-    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
-}
 
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
@@ -41813,4 +41812,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2035998052
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4012611249

@@ -427,10 +427,9 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
                                 trf_tensor *probabilities, trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
-   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is
+   shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers 0..n - 1 of
+   the texts, the best first; of equal ones the first comes first, and NaN comes last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */
