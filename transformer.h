@@ -29607,6 +29607,11 @@ TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *o
     return TRF_OK;
 }
 
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
+{
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
+}
+
 /* Moves to a position as if everything before it had been delivered. TRF_E_STATE if the data have
    no such position. The end of an epoch is the beginning of the next one. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
@@ -29878,11 +29883,6 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 }
 
 // >>corpus-next    batch after batch
-
-TRF__FN void trf__corpus_rewind(trf_corpus *c)
-{
-    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
-}
 
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
@@ -42188,4 +42188,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1233584995
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3148938948

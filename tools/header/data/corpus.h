@@ -315,6 +315,11 @@ TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *o
     return TRF_OK;
 }
 
+TRF__FN void trf__corpus_rewind(trf_corpus *c)
+{
+    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
+}
+
 /* Moves to a position as if everything before it had been delivered. TRF_E_STATE if the data have
    no such position. The end of an epoch is the beginning of the next one. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)

@@ -234,11 +234,6 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 
 // >>corpus-next    batch after batch
 
-TRF__FN void trf__corpus_rewind(trf_corpus *c)
-{
-    c->facts.epoch = c->batch = c->put_epoch = c->put_batch = 0;
-}
-
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
