@@ -9,6 +9,7 @@
 #include "ops/shared.h"
 #include "device/backend.h"
 #include "device/tensors.h"
+#include "model/config.h"
 #include "pass/sublayers.h"
 #include "blocks/blocks.h"
 

@@ -11,6 +11,7 @@
 #include "cpu/threads.h"
 #include "model/checks.h"
 #include "pass/packed.h"
+#include "read/ensemble.h"
 
 TRF__FOR_SIZE
 
