@@ -31149,7 +31149,7 @@ TRF__FN trf_status trf__read_memory(trf_reader *r, const trf_batch *batch, int32
     int32_t tagged = pass->encoder.tagged;
     trf_batch own = *batch;
     trf_status status;
-    int64_t rows;
+    int64_t rows = 0;
     TRF__TRY(trf__memory_check(pass->config, &batch->target, from->memory_lengths, &rows, err));
     TRF__TRY(trf__memory_sources(r, from->memory_lengths, batch->target.count, rows, &own.source,
                                  err));
@@ -42188,4 +42188,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3148938948
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1279399205

@@ -299,7 +299,7 @@ TRF__FN trf_status trf__read_memory(trf_reader *r, const trf_batch *batch, int32
     int32_t tagged = pass->encoder.tagged;
     trf_batch own = *batch;
     trf_status status;
-    int64_t rows;
+    int64_t rows = 0;
     TRF__TRY(trf__memory_check(pass->config, &batch->target, from->memory_lengths, &rows, err));
     TRF__TRY(trf__memory_sources(r, from->memory_lengths, batch->target.count, rows, &own.source,
                                  err));
