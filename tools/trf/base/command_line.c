@@ -136,6 +136,16 @@ int distance(const char *a, const char *b)
     return cost[n];
 }
 
+/* Two letters that changed their places have distance 2. */
+static int same_letters(const char *a, const char *b)
+{
+    int n[256] = {0}, i;
+    for (; *a; a++) n[(unsigned char)*a]++;
+    for (; *b; b++) n[(unsigned char)*b]--;
+    for (i = 0; i < 256 && !n[i]; i++) { }
+    return i == 256;
+}
+
 static const struct row *row_named(int command, const char *name)
 {
     int i;
@@ -198,7 +208,8 @@ static void say_unknown(const struct command *command, const char *dashes, const
         far = distance(name, rows[i].name);
         if (far < best) { best = far; nearest = rows[i].name; }
     }
-    if (nearest && strlen(name) > 2 && best <= 1 + (int)strlen(name) / 6)
+    if (nearest && strlen(name) > 2 &&
+        (best <= 1 + (int)strlen(name) / 6 || (best == 2 && same_letters(name, nearest))))
         say("unknown option '%s%s'; did you mean --%s?", dashes, name, nearest);
     else say("unknown option '%s%s'; all options: %s --help all", dashes, name, program);
 }
