@@ -114,8 +114,8 @@ silent "a missing file"
 expect 1 "no such beginning" "cannot read 'missing'" "$trf" train --tsv train.tsv \
     --init-from missing --updates 1 --model m
 silent "a missing model"
-expect 2 "a folder beside a file" "--source has 1 file, but --target has [0-9]*: file n" "$trf" train --source train.digits \
-    --target alone $small --updates 1 --model m
+expect 2 "a folder beside a file" "--source has 1 file, but --target has [0-9]*: file n" "$trf" train \
+    --source train.digits --target alone $small --updates 1 --model m
 silent "a folder"
 
 # --- --quiet ------------------------------------------------------------------------------------
