@@ -2585,7 +2585,8 @@ static void test_encoder_layer_of_blocks(void **state)
 }
 
 /* A small Llama of blocks: loss and gradients are those of the model, which has the same dropout of
-   attention weights (pass.h: site 16 + 4 * 4096 is that of its first layer). */
+   attention weights (pass.h: site 16 + 4 * 4096 is that of its first layer). Up to rounding: the
+   model's gradient of a norm adds the residual's in one operation. */
 static void test_llama_of_blocks(void **state)
 {
     enum { D = 8, HEADS = 4, KV = 2, F = 7, VOCAB = 11, PARTS = 9 };
@@ -2676,10 +2677,6 @@ static void test_llama_of_blocks(void **state)
         trf_tensor of_model = kit_open(trf_trainer_gradient(trainer, k));
         assert_all_near(names[i], g[i].data, doubles_of(&of_model), trf_tensor_count(&g[i]),
                         FORMULA);
-#if !defined(KIT_ON_CUDA)
-        assert_memory_equal(g[i].data, of_model.data,
-                            (size_t)trf_tensor_count(&g[i]) * sizeof(trf_real));
-#endif
         kit_close(&of_model);
         kit_close(&w[i]);
     }
