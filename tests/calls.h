@@ -84,6 +84,23 @@ static KIT_UNUSED trf_status kit_corpus_open(trf_corpus **corpus, const char *pa
 }
 
 #if !defined(TRF_NO_TRAIN)
+/* Evaluates a batch in one piece, with limits that it just fits into; they return afterwards. */
+static KIT_UNUSED trf_status kit_evaluate_whole(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                                trf_error *err)
+{
+    const trf_train_options own = *trf_trainer_options(trainer);
+    trf_train_options wide = own;
+    trf_status status;
+    int32_t i;
+    wide.source_tokens = wide.target_tokens = 1;
+    for (i = 0; i < batch->source.count; i++) wide.source_tokens += batch->source.lengths[i] + 1;
+    for (i = 0; i < batch->target.count; i++) wide.target_tokens += batch->target.lengths[i] + 1;
+    wide.sequences = batch->source.count > batch->target.count ? batch->source.count : batch->target.count;
+    status = trf_trainer_set_options(trainer, &wide, err);
+    if (status == TRF_OK) status = trf_trainer_evaluate(trainer, batch, NULL, report, err);
+    if (status == TRF_OK) status = trf_trainer_set_options(trainer, &own, err);
+    return status;
+}
 static KIT_UNUSED void kit_rewind(trf_corpus *corpus)
 {
     trf_status status = trf_corpus_resume(corpus, NULL, NULL);

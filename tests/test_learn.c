@@ -1503,8 +1503,10 @@ static void judging(void **state)
     int e[2], i;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_trainer_evaluate(r.trainer, &r.held_out, NULL, &whole, &err));
+    OK(kit_evaluate_whole(r.trainer, &r.held_out, &whole, &err));
     OK(trf_trainer_evaluate(r.trainer, &r.held_out, NULL, &parts, &err));
+    assert_true(parts.source_tokens > trf_trainer_options(r.trainer)->source_tokens ||
+                r.held_out.source.count > trf_trainer_options(r.trainer)->sequences);
     assert_int_equal(whole.target_tokens, parts.target_tokens);
     assert_true(fabs(whole.loss - parts.loss) < 1e-5 &&
                 fabs(whole.accuracy - parts.accuracy) < 1e-12);
