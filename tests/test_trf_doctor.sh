@@ -252,6 +252,12 @@ fault "" "a pipe" --tsv - <pairs.tsv
 awk -F '\t' '{ print NR "\t" $2 "\t" $1 }' pairs.tsv >three.tsv
 fault "" "columns" --tsv three.tsv --columns 3,2
 gzip -c pairs.tsv >packed.gz && fault "" "a packed file" --tsv packed.gz
+with 'NR == 9' '$0 = "\302\255" $0' | gzip >hyphen.tsv.gz
+fault "soft-hyphen:1:9" "a fault of a packed file" --tsv hyphen.tsv.gz
+check "its command is that of the unpacked file" grep -q "g' hyphen.tsv; before that: gunzip -k hyphen.tsv.gz" out
+with 'NR == 7' '$1 = "caf\351 " $1' | gzip >latin.tsv.gz
+fault "encoding:1:7" "a packed file in another encoding" --tsv latin.tsv.gz
+check "so is iconv's" grep -q "utf-8 latin.tsv; before that: gunzip -k latin.tsv.gz" out
 expect 1 "a fault is told as lines" "^warning: 1 of 400 pairs: source and target have other numbers" sh -c \
     "awk -F '\t' -v OFS='\t' 'NR == 31 { sub(/[0-9]*\$/, \"5\", \$2) } 1' pairs.tsv >'a b' && '$trf' doctor --tsv 'a b'"
 check "its place is told" grep -q '^    a b:31$' out

@@ -82,13 +82,32 @@ static int skip_line(void *user, const trf_bad_line *line)
     return skip(d, line->fault, file, line->number, line->why);
 }
 
+char *shell_name(const char *name)
+{
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@";
+    int n = (int)strlen(name) - (ends_with(name, ".gz") ? 3 : 0);
+    return format_text(name[strspn(name, plain)] && !strchr(name, '\'') ? "'%.*s'" : "%.*s", n, name);
+}
+
+char *unpack_first(char *remedy, const char *name)
+{
+    char *text = remedy;
+    if (!ends_with(name, ".gz")) return text;
+    text = format_text("%s; before that: gunzip -k %s", remedy, name);
+    free(remedy);
+    return text;
+}
+
 char *remedy_of(const struct data *d, trf_fault fault)
 {
     const struct settings *s = d->s;
-    if (fault == TRF_FAULT_ENCODING)
-        return format_text("they are not UTF-8 but probably %s: iconv -f %s -t utf-8 %s",
-                           encoding_of(&d->bytes)->name, encoding_of(&d->bytes)->iconv,
-                           training_file(s, 0));
+    if (fault == TRF_FAULT_ENCODING) {
+        char *name = shell_name(training_file(s, 0)), *text;
+        text = format_text("they are not UTF-8 but probably %s: iconv -f %s -t utf-8 %s",
+                           encoding_of(&d->bytes)->name, encoding_of(&d->bytes)->iconv, name);
+        free(name);
+        return unpack_first(text, training_file(s, 0));
+    }
     if (fault == TRF_FAULT_LONG)
         return format_text("--max-length %d allows %d tokens: a larger one takes longer lines, and "
                            "more memory",

@@ -45,6 +45,10 @@ const char *training_file(const struct settings *s, int side);
 /* The file of a side, if `file` is that of the pair. */
 const char *file_of_side(const struct data *d, const char *file, int side);
 extern const char *const fault_names[TRF_FAULT_COUNT];
+/* The name of a file as the shell reads it, of a packed one as `gunzip` leaves it; malloc'd. */
+char *shell_name(const char *name);
+/* The remedy with what goes before it where the file is packed; frees it. */
+char *unpack_first(char *remedy, const char *name);
 /* What to do about lines with a fault; malloc'd. */
 char *remedy_of(const struct data *d, trf_fault fault);
 uint64_t hash_pair(const trf_data_lines *lines, int64_t i);

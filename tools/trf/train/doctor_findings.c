@@ -139,17 +139,10 @@ void note_line(struct doctor *d, enum symptom is, int64_t i, int side, const cha
 // >>report         as lines, or as one JSON document
 // -----------------------------------------------------------------------------------------------
 
-/* A name of a file as the shell reads it; malloc'd. */
-static char *shell_name(const char *name)
-{
-    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@";
-    return format_text(name[strspn(name, plain)] && !strchr(name, '\'') ? "'%s'" : "%s", name);
-}
-
 static char *remedy_text(const struct doctor *d, int i)
 {
     const struct finding *f = &d->found[i];
-    const char *own = symptoms[i].remedy, *at = own ? strstr(own, "FILE") : NULL;
+    const char *own = symptoms[i].remedy, *at = own ? strstr(own, "FILE") : NULL, *file;
     char *name, *text;
     if (i < TRF_FAULT_COUNT) return remedy_of(&d->data, (trf_fault)i);
     if (i == REPEATED && d->s->target) {        /* lines of both files */
@@ -157,14 +150,15 @@ static char *remedy_text(const struct doctor *d, int i)
         text = format_text("paste %s %s | awk '!seen[$0]++' leaves them out", source, target);
         free(source);
         free(target);
-        return text;
+        return unpack_first(unpack_first(text, d->s->source), d->s->target);
     }
     if (f->remedy || !own) return f->remedy ? format_text("%s", f->remedy) : NULL;
     if (!at || !f->n || f->at[0].file < 0) return format_text("%s", own);
-    name = shell_name(d->files[f->at[0].file]);
+    file = d->files[f->at[0].file];
+    name = shell_name(file);
     text = format_text("%.*s%s%s", (int)(at - own), own, name, at + strlen("FILE"));
     free(name);
-    return text;
+    return unpack_first(text, file);
 }
 
 static char *finding_text(const struct doctor *d, int i)
