@@ -101,7 +101,7 @@ while ALONE=$alone awk -f "$root/tests/mutate.awk" "$root/transformer.h" "$work/
 done
 
 # The names of the tests that failed by now.
-failed() { sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$1"; }
+failed() { sed -n '/ test(s), listed below:$/d; s/^\[  FAILED  \] \(.*\)$/\1/p' "$1"; }
 
 # run PROGRAM FAULT TREE LOG SECONDS UNCOUNTED: 0 it ran to its end, or until a test failed whose
 # name no line of UNCOUNTED matches, and `by` is that name; 1 it crashed or tested nothing; 3 it was
