@@ -60,26 +60,23 @@
 //         trf_translator *translator = NULL;
 //         trf_dataset_options options = trf_dataset_defaults();
 //         char source[64], target[64];
-//         int i, failed = 1;
+//         int i, failed;
 //
 //         options.say = say;
-//         if (trf_dataset_create(&data, &options, &err)) goto done;
-//         for (i = 0; i < 6720; i++) {
+//         failed = trf_dataset_create(&data, &options, &err);
+//         for (i = 0; i < 6720 && !failed; i++) {
 //             int day = 1 + i % 28, month = i / 28 % 12, year = 1990 + i / 336;
 //             if (i % 100 == 77) continue;            /* 14 July 2001 and 66 others: never seen */
 //             snprintf(source, sizeof source, "%d %s %d", day, months[month], year);
 //             snprintf(target, sizeof target, "%d-%02d-%02d", year, month + 1, day);
-//             if (trf_dataset_add(data, source, target, &err)) goto done;
+//             failed = trf_dataset_add(data, source, target, &err);
 //         }
-//         if (trf_dataset_train(data, &model, NULL, &err)) goto done;
-//         if (trf_model_save(model, "dates.safetensors", NULL, &err)) goto done;
-//         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
-//         if (trf_translate_text(translator, "14 July 2001", target, sizeof target, &err))
-//             goto done;
-//         printf("14 July 2001 -> %s\n", target);
-//         failed = 0;
-//     done:
+//         failed = failed || trf_dataset_train(data, &model, NULL, &err) ||
+//                  trf_model_save(model, "dates.safetensors", NULL, &err) ||
+//                  trf_translator_create(&translator, model, NULL, &err) ||
+//                  trf_translate_text(translator, "14 July 2001", target, sizeof target, &err);
 //         if (failed) fprintf(stderr, "%s\n", err.message);
+//         else printf("14 July 2001 -> %s\n", target);
 //         trf_translator_destroy(translator); trf_model_destroy(model); trf_dataset_destroy(data);
 //         return failed;
 //     }
@@ -42188,4 +42185,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1279399205
+// Made from the files in tools/header by `make header`. CRC of the lines above: 749493379
