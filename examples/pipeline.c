@@ -28,6 +28,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { MOST_STAGES = 8, MOST_MICROS = 64, PAIRS = 8, LENGTH = 16, SYMBOLS = 12, UPDATES = 10 };
@@ -261,9 +262,10 @@ static void *run(void *user)
 {
     worker *s = (worker *)user;
     int left = n_stages - s->number, ahead = left < n_micros ? left : n_micros, update, m;
-    trf_model_options layers = {0};
+    trf_model_options layers;
     trf_config config = trf_config_tiny();
     trf_step_report report; trf_error err;
+    memset(&layers, 0, sizeof layers);
     config.source_vocab = config.target_vocab = 4 + SYMBOLS;
     config.encoder_layers = ENCODER_LAYERS; config.decoder_layers = DECODER_LAYERS;
     config.device.threads = 1;

@@ -708,24 +708,24 @@ cat >before.c <<'END'
 #include <stdio.h>
 #include <string.h>
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, trf_batch *b, trf_corpus *k, double *p, const char *path, trf_error *e);
+               trf_tensor *x, trf_corpus *k, double *p, const char *path, trf_error *e);
 trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
-               trf_tensor *x, trf_batch *b, trf_corpus *k, double *p, const char *path, trf_error *e)
+               trf_tensor *x, trf_corpus *k, double *p, const char *path, trf_error *e)
 {
     trf_data_lines lines = trf_dataset_lines(d);
     trf_batch b;
-    trf_step_report p;
+    trf_step_report g;
     trf_config c = trf_config_tiny();
     if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
     trf_corpus_rewind(k);
     if (trf_corpus_size(k) || trf_corpus_epoch(k)) return 6;
     memset(&b, 0, sizeof b);
-    if (trf_train_step(t, &b, &p, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &p, e)) return 3;
-    if (trf_evaluate(t, &b, &p, e) || trf_evaluate_all(t, &b, NULL, &p, e)) return 4;
+    if (trf_train_step(t, &b, &g, e) || trf_forward_backward(t, &b, NULL, e) || trf_optimizer_step(t, &g, e)) return 3;
+    if (trf_evaluate(t, &b, &g, e) || trf_evaluate_all(t, &b, NULL, &g, e)) return 4;
     printf("a, (text) %d %s %d", (int)lines.n, trf_dataset_labels(d), (int)trf_dataset_stream(d));
     if (trf_model_save(m, path ? path : "a, b", e) || trf_checkpoint_save(t, NULL, /* a, comment */ path, e)) return 1;
     if (!v) return 2;
-    if (trf_score(r, b, p, e) || trf_embed(r, s, TRF_POOL_MEAN, 1, x, e)) return 3;
+    if (trf_score(r, &b, p, e) || trf_embed(r, s, TRF_POOL_MEAN, 1, x, e)) return 3;
     if (trf_rank(r, path, &path, 1, p, NULL, e)) return 4;
     return trf_translate_batch(r, s, e) || trf_tag(r, s, x,
                                                    e);
