@@ -748,7 +748,7 @@ typedef struct trf_tensor {
 
 /* A view without a name, of rank 1, 2 or 3. It ignores the sizes beyond its rank. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-/* Number of elements; 0 if the shape is not valid. */
+/* Number of elements; 0 if the shape is not valid, and of a struct of zeros. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);
 /* Copy all elements of a tensor into the caller's memory, and back. `count` must be their number,
    otherwise TRF_E_SHAPE. */
@@ -17355,6 +17355,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
     int64_t n = 1;
     int32_t i;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
+    if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
     for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
     return n;
 }
@@ -31030,7 +31031,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
         r->results = trf__alloc(hooks, cursor.used);
         r->results_bytes = r->results ? cursor.used : 0;
     }
-    if (!r->results)
+    if (cursor.used && !r->results)
         return trf__fail(err, TRF_E_NOMEM, -1, "reading",
                          "no memory for the %llu bytes of the results",
                          (unsigned long long)cursor.used);
@@ -42185,4 +42186,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 749493379
+// Made from the files in tools/header by `make header`. CRC of the lines above: 844108467

@@ -575,6 +575,31 @@ static void test_no_memory(void **state)
     trf_model_destroy(l.model);
 }
 
+/* A batch without sequences is read too, also by a reader that has not read before. */
+static void test_no_sequences(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch;
+    trf_reading seen;
+    trf_reader *reader;
+    trf_error err;
+    int32_t what;
+    (void)state;
+    memset(&batch, 0, sizeof batch);
+    for (what = 1; what <= TRF_READ_LOGITS; what *= 2) {
+        assert_int_equal(trf_reader_create(&reader, l.model, NULL, NULL), TRF_OK);
+        if (trf_reader_read(reader, &batch, what, NULL, &seen, &err)) fail_msg("%d: %s", (int)what, err.message);
+        assert_int_equal(seen.count, 0);
+        assert_int_equal(trf_tensor_count(&seen.encoded) + trf_tensor_count(&seen.encoder_states), 0);
+        assert_int_equal(trf_tensor_count(&seen.decoded) + trf_tensor_count(&seen.decoder_states), 0);
+        assert_int_equal(trf_tensor_count(&seen.logits), 0);
+        trf_reader_destroy(reader);
+    }
+    trf_translator_destroy(l.translator);
+    trf_model_destroy(l.model);
+}
+
 /* Reading between two translations changes neither, and leaves the answers of the first. */
 static void test_between_translations(void **state)
 {
@@ -1224,6 +1249,7 @@ int main(void)
                                                                       cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_decode_errors),
                                        cmocka_unit_test(test_no_memory),
+                                       cmocka_unit_test(test_no_sequences),
                                        cmocka_unit_test(test_between_translations),
                                        cmocka_unit_test(test_reader),
                                        cmocka_unit_test(test_count_weights),

@@ -250,7 +250,7 @@ typedef struct trf_tensor {
 
 /* A view without a name, of rank 1, 2 or 3. It ignores the sizes beyond its rank. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-/* Number of elements; 0 if the shape is not valid. */
+/* Number of elements; 0 if the shape is not valid, and of a struct of zeros. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);
 /* Copy all elements of a tensor into the caller's memory, and back. `count` must be their number,
    otherwise TRF_E_SHAPE. */

@@ -57,6 +57,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
     int64_t n = 1;
     int32_t i;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
+    if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
     for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
     return n;
 }

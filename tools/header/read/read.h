@@ -183,7 +183,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
         r->results = trf__alloc(hooks, cursor.used);
         r->results_bytes = r->results ? cursor.used : 0;
     }
-    if (!r->results)
+    if (cursor.used && !r->results)
         return trf__fail(err, TRF_E_NOMEM, -1, "reading",
                          "no memory for the %llu bytes of the results",
                          (unsigned long long)cursor.used);
