@@ -26527,8 +26527,7 @@ struct trf_trainer {
     int64_t *missed;                /* updates that its moments have not had, less all there were
                                        when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
-    int32_t updated;                /* 1: an update was made here, */
-    double rate;                    /* whose learning rate this is */
+    double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
@@ -27761,7 +27760,6 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trf__weights_own(trainer);
-    trainer->updated = 1;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -27785,8 +27783,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    TRF__ZERO(v);
-    if (trainer->updated) TRF__TRY(trf__clip_result_of(trainer, &v, err));
+    TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, v.sums, v.source_tokens);
     report->step = trainer->step;
     report->gradient_norm = v.norm;
@@ -42186,4 +42183,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 844108467
+// Made from the files in tools/header by `make header`. CRC of the lines above: 927689380

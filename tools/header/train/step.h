@@ -598,7 +598,6 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trf__weights_own(trainer);
-    trainer->updated = 1;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -622,8 +621,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    TRF__ZERO(v);
-    if (trainer->updated) TRF__TRY(trf__clip_result_of(trainer, &v, err));
+    TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, v.sums, v.source_tokens);
     report->step = trainer->step;
     report->gradient_norm = v.norm;

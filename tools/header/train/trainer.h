@@ -52,8 +52,7 @@ struct trf_trainer {
     int64_t *missed;                /* updates that its moments have not had, less all there were
                                        when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
-    int32_t updated;                /* 1: an update was made here, */
-    double rate;                    /* whose learning rate this is */
+    double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
