@@ -957,7 +957,10 @@ static void test_many_rows(void **state)
         int64_t at[3] = {0, 0, 0}, n = 0;
         double score;
         trf_tensor out;
-        int side_rows[2];
+        int side_rows[2], compared = 0;
+        int32_t what;
+        trf_reader *reader;
+        trf_reading maps;
         c.head = heads[kind];
         if (trf__has_labels(&c)) c.n_labels = 5;
         if (c.head == TRF_HEAD_MASKED) c.sequence_labels = 3;
@@ -997,9 +1000,14 @@ static void test_many_rows(void **state)
                                 ? kit_target_rows(l.model, &batch.target)
                                 : kit_source_rows(l.model, &batch.source), trf__n_logits(&c), 1);
         if (kit_logits(l.translator, &batch, &out, &err)) fail_msg("%s", err.message);
+        what = (trf__has_source(&c) ? TRF_READ_ENCODER_SELF : 0) | (trf__has_target(&c) ? TRF_READ_DECODER_SELF : 0) |
+               (kind == 0 ? TRF_READ_CROSS : 0);
+        assert_int_equal(trf_reader_create(&reader, l.model, NULL, &err), TRF_OK);
+        if (trf_reader_read(reader, &batch, what, NULL, &maps, &err)) fail_msg("%s", err.message);
         at[0] = at[1] = n = 0;
         for (i = 0; i < MANY; i++) {
             trf_tensor alone;
+            trf_reading map;
             rest = batch;
             for (side = 0; side < 2; side++) {
                 trf_sequences *x = side ? &rest.target : &rest.source;
@@ -1014,10 +1022,20 @@ static void test_many_rows(void **state)
             assert_int_equal(kit_logits(l.translator, &rest, &alone, &err), TRF_OK);
             assert_same("logits", all + n, one, trf_tensor_count(&alone));
             n += trf_tensor_count(&alone);
+            assert_int_equal(trf_reader_read(trf_translator_reader(l.translator), &rest, what, NULL, &map, &err), TRF_OK);
+            for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
+                int64_t numbers = map.attention[k] ? trf_tensor_count(map.attention[k]) : 0;
+                if (!numbers) continue;
+                assert_int_equal(trf_tensor_count(&maps.attention[k][i]), numbers);
+                assert_same("map", maps.attention[k][i].data, map.attention[k]->data, numbers);
+                compared++;
+            }
             if (!trf__has_target(&c)) continue;
             assert_int_equal(trf_reader_score(trf_translator_reader(l.translator), &rest, NULL, &score, &err), TRF_OK);
             assert_true(fabs(score - scores[i]) <= (KIT_SAME_ROWS ? 0 : 1e-3));
         }
+        assert_true(compared >= (kind ? MANY - 1 : 3 * (MANY - 1)));
+        trf_reader_destroy(reader);
         if (trf__has_labels(&c) || c.sequence_labels) {
             int tags = c.head == TRF_HEAD_TOKENS, columns = c.sequence_labels ? 3 : 5;
             int64_t total = 0;
