@@ -1027,6 +1027,8 @@ static void test_many_rows(void **state)
                 int64_t numbers = map.attention[k] ? trf_tensor_count(map.attention[k]) : 0;
                 if (!numbers) continue;
                 assert_int_equal(trf_tensor_count(&maps.attention[k][i]), numbers);
+                assert_int_equal(maps.attention[k][i].shape[2], side_rows[k != TRF_ENCODER_SELF]);
+                assert_int_equal(maps.attention[k][i].shape[3], side_rows[k == TRF_DECODER_SELF]);
                 assert_same("map", maps.attention[k][i].data, map.attention[k]->data, numbers);
                 compared++;
             }
