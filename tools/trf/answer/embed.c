@@ -484,15 +484,13 @@ static int check_encoder(const struct settings *s, const trf_model *model)
    lengths, unless an option says another. A query needs vectors of length 1. */
 static int find_pooling(struct settings *s, const trf_model *model)
 {
-    static const char *const names[TRF_POOL_MODEL] = {"mean", "first", "max"};
     const char *name;
     if (!searches(s) && !is_given(s, AT(embed.unit_vectors)) &&
         trf_model_metadata(model, normalize_key)) s->embed.unit_vectors = 0;
     if (is_given(s, AT(pooling))) return DONE;
     name = trf_model_metadata(model, pooling_key);
-    s->pooling = TRF_POOL_MEAN;
-    while (name && s->pooling < TRF_POOL_MODEL && strcmp(name, names[s->pooling])) s->pooling++;
-    if (s->pooling < TRF_POOL_MODEL) return DONE;
+    s->pooling = name ? choice_number(VECTORS_OF, name) : TRF_POOL_MEAN;
+    if (s->pooling >= 0) return DONE;
     say("--pooling takes mean, first or max, got '%s' from the metadata of '%s'", name, s->model);
     return FAILED;
 }

@@ -300,6 +300,9 @@ void set_defaults(struct settings *s);
 void default_text(const struct row *row, char *text, size_t size);     /* " (default 128)", or "" */
 /* Writes the current value of a row as a user would type it. Empty: it is not set. */
 void value_text(const struct row *row, const struct settings *s, char *text, size_t size);
+/* The number of the choice `text` in "a|b|c", or -1. */
+int choice_number(const char *choices, const char *text);
+#define VECTORS_OF "mean|first|max"         /* trf_pooling */
 int set_value(const struct row *row, struct settings *s, const char *text);
 int apply_given(struct settings *s);    /* applies the given options in the order of the table */
 /* An option is known by the field that it writes: is_given(s, AT(config.d_model)). A misspelt field

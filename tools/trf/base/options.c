@@ -511,7 +511,7 @@ const struct row rows[] = {
     {GENERATE, COUNT, "batch-sentences", AT(generate.batch_sentences), "N",
      "largest number of texts drawn at a time", NULL},
     {EMBED, HEADING, "Vectors", 0, NULL, NULL, NULL},
-    {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
+    {EMBED, CHOICE, "pooling", AT(pooling), VECTORS_OF,
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, "
      "or the largest number of each column. The row of EOS counts if the model adds EOS. An "
      "imported sentence encoder has the pooling of its folder, unless this option is given; its "

@@ -51,7 +51,5 @@ const char *ours_for(int command, const char *theirs);
    is given once */
 size_t offset_of_more(const struct row *row);
 
-/* values.c: the number of the choice `text` in "a|b|c", or -1 */
-int choice_number(const char *choices, const char *text);
 
 #endif

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <math.h>
 
-/* Number of the choice `text` in "a|b|c", or -1. */
 int choice_number(const char *choices, const char *text)
 {
     size_t length = strlen(text);
