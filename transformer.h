@@ -41019,9 +41019,9 @@ struct trf_context {
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    trf_real *turns; int64_t turns_capacity;    /* rotary positions: so many rows are of what */
-    int64_t n_turns;                            /* `turned` says, the fields rotary_... */
-    double turned[6];
+    trf_real *turns; int64_t turns_capacity;    /* table of rotary positions */
+    int64_t n_turns;                            /* its rows so far, */
+    double turned[6];                           /* and the fields rotary_... that they are of */
     int64_t *pairs; int64_t pairs_capacity;     /* see trf__bias */
     trf_real *scores; int64_t scores_capacity;  /* gradients of scores */
     trf__now now;                               /* of the running call's dropout */
@@ -41069,8 +41069,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its staged and dropout
-   go now. */
+/* Begins a call with an empty job. What the last call has left goes now: a check may have ended it
+   before trf__end. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
@@ -41082,23 +41082,23 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
 
 /* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
    pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
-TRF__FN void trf__guest_of(trf_context *c, char use, const void *host, size_t bytes, void *field)
+TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
-    trf__staged guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
+    trf__staged entry = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
-    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = guest;
+    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = entry;
 }
 
 /* Ids, positions or targets. */
 TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    trf__guest_of(c, 'i', list, trf__bytes(n, sizeof *list), field);
+    trf__to_stage(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
 /* The numbers of a tensor that has been checked, or NULL. */
 TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    trf__guest_of(c, use, tensor ? tensor->data : NULL,
+    trf__to_stage(c, use, tensor ? tensor->data : NULL,
                   trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
@@ -41147,7 +41147,7 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
     c->now.key0 = (uint32_t)dropout->seed;
     c->now.key1 = (uint32_t)(dropout->seed >> 32);
     c->now.step = (uint32_t)dropout->step;
-    trf__guest_of(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    trf__to_stage(c, 'i', &c->now, sizeof c->now, &c->run.now);
     *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
     return TRF_OK;
 }
@@ -41186,15 +41186,15 @@ TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
     const trf__run *run = &c->run;
     int i, n = c->n_staged;
     for (i = 0; i < n; i++) {
-        trf__staged *guest = &c->staged[i];
-        guest->device = run->backend->alloc(run, guest->bytes);
-        if (!guest->device) {
+        trf__staged *entry = &c->staged[i];
+        entry->device = run->backend->alloc(run, entry->bytes);
+        if (!entry->device) {
             c->n_staged = i;
             return trf__end(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                          "no memory on the device for the tensors"), err);
         }
-        if (guest->use != 'o') run->backend->upload(run, guest->device, guest->host, guest->bytes);
-        memcpy(guest->field, &guest->device, sizeof guest->device);
+        if (entry->use != 'o') run->backend->upload(run, entry->device, entry->host, entry->bytes);
+        memcpy(entry->field, &entry->device, sizeof entry->device);
     }
     return TRF_OK;
 }
@@ -41277,7 +41277,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         for (p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        trf__guest_of(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+        trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
                       &e.table);
     }
     TRF__TRY(trf__stage(context, err));
@@ -41464,8 +41464,8 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. width: of so many times all heads of
-   queries, and of keys, side by side. Sets of `a`, which is zero, what both tell. */
+/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
+   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -41520,8 +41520,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     return TRF_OK;
 }
 
-/* Checks the numbers that are added to scores, of those that attention reads, and lists the pairs
-   before each sequence. */
+/* Checks the numbers of score_bias that attention reads, and counts the pairs of a query and a key
+   that come before each sequence. */
 TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t,
                                        trf__attention_in *a, trf_error *err)
 {
@@ -41558,7 +41558,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                              (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__guest_of(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
                   &bias->pairs);
     return TRF_OK;
 }
@@ -41571,7 +41571,7 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__guest_of(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
                   &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
@@ -41667,7 +41667,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__guest_of(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -41766,7 +41766,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__guest_of(context, 'i', context->turns,
+    trf__to_stage(context, 'i', context->turns,
                   trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
@@ -41854,7 +41854,7 @@ TRF__FN trf_status trf__saved(trf_context *context, trf__operands *sub, const tr
     return TRF_OK;
 }
 
-/* The width of `projected`: with a memory it has queries alone. */
+/* The width of `projected`. With a memory it holds the queries alone. */
 TRF__FN int64_t trf__call_wide(const trf__call *call)
 {
     return call->m ? call->sub.q_width : call->wide;
@@ -42183,4 +42183,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 927689380
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1582918837

@@ -45,8 +45,8 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. width: of so many times all heads of
-   queries, and of keys, side by side. Sets of `a`, which is zero, what both tell. */
+/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
+   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -101,8 +101,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     return TRF_OK;
 }
 
-/* Checks the numbers that are added to scores, of those that attention reads, and lists the pairs
-   before each sequence. */
+/* Checks the numbers of score_bias that attention reads, and counts the pairs of a query and a key
+   that come before each sequence. */
 TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t,
                                        trf__attention_in *a, trf_error *err)
 {
@@ -139,7 +139,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                              (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__guest_of(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
                   &bias->pairs);
     return TRF_OK;
 }
@@ -152,7 +152,7 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__guest_of(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
                   &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
@@ -248,7 +248,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__guest_of(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -347,7 +347,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__guest_of(context, 'i', context->turns,
+    trf__to_stage(context, 'i', context->turns,
                   trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
@@ -435,7 +435,7 @@ TRF__FN trf_status trf__saved(trf_context *context, trf__operands *sub, const tr
     return TRF_OK;
 }
 
-/* The width of `projected`: with a memory it has queries alone. */
+/* The width of `projected`. With a memory it holds the queries alone. */
 TRF__FN int64_t trf__call_wide(const trf__call *call)
 {
     return call->m ? call->sub.q_width : call->wide;

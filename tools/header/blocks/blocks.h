@@ -46,9 +46,9 @@ struct trf_context {
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    trf_real *turns; int64_t turns_capacity;    /* rotary positions: so many rows are of what */
-    int64_t n_turns;                            /* `turned` says, the fields rotary_... */
-    double turned[6];
+    trf_real *turns; int64_t turns_capacity;    /* table of rotary positions */
+    int64_t n_turns;                            /* its rows so far, */
+    double turned[6];                           /* and the fields rotary_... that they are of */
     int64_t *pairs; int64_t pairs_capacity;     /* see trf__bias */
     trf_real *scores; int64_t scores_capacity;  /* gradients of scores */
     trf__now now;                               /* of the running call's dropout */
@@ -96,8 +96,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. A check may have ended the last call, so its staged and dropout
-   go now. */
+/* Begins a call with an empty job. What the last call has left goes now: a check may have ended it
+   before trf__end. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
@@ -109,23 +109,23 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
 
 /* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
    pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
-TRF__FN void trf__guest_of(trf_context *c, char use, const void *host, size_t bytes, void *field)
+TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
-    trf__staged guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
+    trf__staged entry = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
-    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = guest;
+    if (host && !c->run.backend->on_host) c->staged[c->n_staged++] = entry;
 }
 
 /* Ids, positions or targets. */
 TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    trf__guest_of(c, 'i', list, trf__bytes(n, sizeof *list), field);
+    trf__to_stage(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
 /* The numbers of a tensor that has been checked, or NULL. */
 TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    trf__guest_of(c, use, tensor ? tensor->data : NULL,
+    trf__to_stage(c, use, tensor ? tensor->data : NULL,
                   trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
@@ -174,7 +174,7 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
     c->now.key0 = (uint32_t)dropout->seed;
     c->now.key1 = (uint32_t)(dropout->seed >> 32);
     c->now.step = (uint32_t)dropout->step;
-    trf__guest_of(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    trf__to_stage(c, 'i', &c->now, sizeof c->now, &c->run.now);
     *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
     return TRF_OK;
 }
@@ -213,15 +213,15 @@ TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
     const trf__run *run = &c->run;
     int i, n = c->n_staged;
     for (i = 0; i < n; i++) {
-        trf__staged *guest = &c->staged[i];
-        guest->device = run->backend->alloc(run, guest->bytes);
-        if (!guest->device) {
+        trf__staged *entry = &c->staged[i];
+        entry->device = run->backend->alloc(run, entry->bytes);
+        if (!entry->device) {
             c->n_staged = i;
             return trf__end(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                          "no memory on the device for the tensors"), err);
         }
-        if (guest->use != 'o') run->backend->upload(run, guest->device, guest->host, guest->bytes);
-        memcpy(guest->field, &guest->device, sizeof guest->device);
+        if (entry->use != 'o') run->backend->upload(run, entry->device, entry->host, entry->bytes);
+        memcpy(entry->field, &entry->device, sizeof entry->device);
     }
     return TRF_OK;
 }
@@ -304,7 +304,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         for (p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        trf__guest_of(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+        trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
                       &e.table);
     }
     TRF__TRY(trf__stage(context, err));

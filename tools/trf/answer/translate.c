@@ -11,7 +11,7 @@
 
 struct answer {                 /* a hypothesis, as it is written */
     const int32_t *ids;
-    const double *each;               /* log-probabilities of the tokens and of EOS */
+    const double *each;         /* log-probabilities of the tokens and of EOS */
     int32_t n, n_each;
     int32_t first;              /* the token before these, which is not shown; or -1 */
     double score, log_probability;
