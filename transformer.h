@@ -202,7 +202,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>act-lists >>alike >>pass-open >>pass-grow
+//                     >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike
+//                     >>pass-open >>pass-grow
 //                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
 //                     >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
@@ -626,8 +627,8 @@ typedef enum trf_device_kind {
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
              attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
-             faster than with FLOAT32. Translators and samplers keep weights as with
-             TRF_WEIGHTS_BF16, unless their options ask for INT8.
+             faster than with FLOAT32. Whatever answers computes as with TRF_WEIGHTS_BF16, unless
+             its options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
              `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
@@ -1374,10 +1375,12 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 
    In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
    and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
-   stays FULL, the products inside attention included. Answers differ slightly from those of FULL.
-   BF16  weights, and activations when a product reads them, are rounded to the nearest number, ties
-         to even. Packed weights take about half the memory. One sentence is translated faster
-         than with FULL; with AMX a large batch is too (tools/bench/bench.md).
+   stays FULL. Answers differ slightly from those of FULL.
+   BF16  weights, and activations that products read, are rounded to the nearest number, ties to
+         even. With AMX so are the operands of attention's products, where a sequence has 8 queries
+         or more and d_head is a multiple of 32; else those products stay FULL. Packed weights take
+         about half the memory. One sentence is translated faster than with FULL; with AMX a large
+         batch is too (tools/bench/bench.md).
    INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.
@@ -4598,6 +4601,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__BF16_BLOCK TRF__NAMED(TRF__BF16_BLOCK)
 #define TRF__BF16_FAR TRF__NAMED(TRF__BF16_FAR)
 #define TRF__BF16_TILE_DEEP TRF__NAMED(TRF__BF16_TILE_DEEP)
+#define TRF__BF16_NEAR TRF__NAMED(TRF__BF16_NEAR)
 #define TRF__BF16_ROOM TRF__NAMED(TRF__BF16_ROOM)
 #define trf__bf16_call TRF__NAMED(trf__bf16_call)
 #define trf__bf16_round TRF__NAMED(trf__bf16_round)
@@ -4614,6 +4618,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__bf16_pairs16 TRF__NAMED(trf__bf16_pairs16)
 #define trf__bf16_pairs_ TRF__NAMED(trf__bf16_pairs_)
 #define trf__bf16_pairs TRF__NAMED(trf__bf16_pairs)
+#define trf__bf16_row_pairs TRF__NAMED(trf__bf16_row_pairs)
+#define trf__bf16_row TRF__NAMED(trf__bf16_row)
+#define trf__bf16_row_bytes TRF__NAMED(trf__bf16_row_bytes)
 #define trf__bf16_pairs_block TRF__NAMED(trf__bf16_pairs_block)
 #define trf__bf16_call_bytes TRF__NAMED(trf__bf16_call_bytes)
 #define trf__bf16_tile_product TRF__NAMED(trf__bf16_tile_product)
@@ -4630,7 +4637,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__bf16_read TRF__NAMED(trf__bf16_read)
 #define trf__bf16_tile TRF__NAMED(trf__bf16_tile)
 #define trf__bf16_line TRF__NAMED(trf__bf16_line)
+#define trf__bf16_left TRF__NAMED(trf__bf16_left)
 #define trf__bf16_part TRF__NAMED(trf__bf16_part)
+#define trf__bf16_reads_rows TRF__NAMED(trf__bf16_reads_rows)
 #define trf__bf16_product TRF__NAMED(trf__bf16_product)
 #define TRF__BF16X3_LEAST TRF__NAMED(TRF__BF16X3_LEAST)
 #define TRF__BF16X3_TALL TRF__NAMED(TRF__BF16X3_TALL)
@@ -4655,6 +4664,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__conversion TRF__NAMED(trf__conversion)
 #define trf__convert_tile TRF__NAMED(trf__convert_tile)
 #define trf__convert TRF__NAMED(trf__convert)
+#define trf__converted_row TRF__NAMED(trf__converted_row)
 #define trf__reads_packed TRF__NAMED(trf__reads_packed)
 #define trf__format_of TRF__NAMED(trf__format_of)
 #define trf__add_bias TRF__NAMED(trf__add_bias)
@@ -4692,6 +4702,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_packs TRF__NAMED(trf__cpu_packs)
 #define trf__cpu_packed_bytes TRF__NAMED(trf__cpu_packed_bytes)
 #define trf__cpu_converted TRF__NAMED(trf__cpu_converted)
+#define trf__cpu_converts TRF__NAMED(trf__cpu_converts)
 #define trf__cpu_kernel TRF__NAMED(trf__cpu_kernel)
 #define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
 #define trf__pack_tile TRF__NAMED(trf__pack_tile)
@@ -4757,6 +4768,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__drop_weights TRF__NAMED(trf__drop_weights)
 #define trf__dot TRF__NAMED(trf__dot)
 #define trf__attention_of_one TRF__NAMED(trf__attention_of_one)
+#define trf__attention_convert TRF__NAMED(trf__attention_convert)
+#define trf__attention_in_tiles TRF__NAMED(trf__attention_in_tiles)
+#define trf__attention_tiles TRF__NAMED(trf__attention_tiles)
 #define trf__attention_tile TRF__NAMED(trf__attention_tile)
 #define trf__cpu_attention TRF__NAMED(trf__cpu_attention)
 #define trf__attention_weights_tile TRF__NAMED(trf__attention_weights_tile)
@@ -5417,6 +5431,8 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   trf__act          an activation: only the backend knows its type (trf_real on the CPU, perhaps
 //                     16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
+//   converted rows    an activation that only products with packed weights read, in the form in
+//                     which they read it. An op writes it if `converts` says so
 //
 // Time. Calls run in the order of issue, perhaps later. `sync` waits for all of them and returns
 // the first error, in this call and in every later one. Therefore ops return nothing.
@@ -5566,6 +5582,7 @@ typedef struct trf__linear {
     trf__mat w;
     const trf_real *b;                  /* or NULL */
     int64_t rows, out, in;
+    int converted;                      /* 1: x is converted rows */
 } trf__linear;
 
 typedef struct trf__linear_dx {
@@ -5592,6 +5609,7 @@ typedef struct trf__activate {
     const trf__act *h;
     int64_t rows, width;
     int kind, gate;                     /* kind: a trf_activation */
+    int converted;                      /* 1: a becomes converted rows, and h scratch */
     trf__rows at;
     trf__drop drop;
 } trf__activate;
@@ -5673,6 +5691,7 @@ typedef struct trf__attention {
     trf__act *out;                      /* (queries, heads * d_head) without gaps */
     trf_real *stats;                    /* (queries, heads, 2) statistics of the softmax for the
                                            gradient, in the backend's own form; or NULL */
+    int converted;                      /* 1: out becomes converted rows */
 } trf__attention;
 
 typedef struct trf__attention_gradient {
@@ -5697,6 +5716,7 @@ typedef struct trf__attention_weights {
 typedef struct trf__norm {              /* (rows, d) */
     trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
                                            norm, the sum alone */
+    void *converted;                    /* y once more, as converted rows; or NULL */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;        /* bias NULL: none */
@@ -6100,7 +6120,9 @@ typedef struct trf__drawing {
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
-   converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
+   converted    bytes of `rows` rows of k numbers that a product converts before it begins; or 0
+   converts     bytes of a row of k numbers that an op writes converted, `part` of them at a time;
+                0: it writes floats. No more than k floats have
    kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
@@ -6131,6 +6153,7 @@ typedef struct trf__drawing {
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
     X(size_t, converted, (int format, int64_t rows, int64_t k)) \
+    X(size_t, converts, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {
@@ -6198,7 +6221,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 21
+#define TRF__COLUMN_VERSION 22
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -7661,7 +7684,7 @@ TRF__INLINE const trf__process *trf__process_of(const trf__run *run)
 
 /* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
    thread runs them. */
-TRF__FN void trf__amx_on(const trf__run *run, int workers, int64_t n_tiles,
+TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
                            trf__tile_function *function, const void *job)
 {
     trf__team *team = trf__cpu_of(run)->team;
@@ -7679,7 +7702,7 @@ TRF__FN void trf__amx_on(const trf__run *run, int workers, int64_t n_tiles,
 TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function,
                         const void *job)
 {
-    trf__amx_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
+    trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
@@ -7690,7 +7713,7 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
     const trf__cpu *cpu = trf__cpu_of(run);
     int workers = cpu->threads, team = 0, gated = blas && cpu->gate && n_tiles > 0;
     if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles), &team);
-    trf__amx_on(run, workers, n_tiles, function, job);
+    trf__tiles_on(run, workers, n_tiles, function, job);
     if (gated) cpu->gate->leave(workers, team);
 }
 
@@ -7746,7 +7769,7 @@ TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
 
 #if !TRF__THREADS
 
-/* Without threads there is no team, and trf__amx_on runs all tiles itself. */
+/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
 TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
@@ -9560,6 +9583,8 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 //            half, then the next two of each, ...; zeros up to a multiple of 32 numbers
 //   block    some rows of x as a kernel reads them: sixteen (or 32) numbers of each row, then the
 //            next sixteen of each, ...; zeros fill up the last ones
+//   converted rows   x as the op before has left it (>>ops): numbers of 16 bits in order. A row
+//            takes an odd number of cache lines, so rows lie in different sets of a cache
 //
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
 //   AMX          adds 32 products at once: those of even and of odd places apart, then both to the
@@ -9582,6 +9607,8 @@ enum {
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
+    TRF__BF16_NEAR = 5 << 18,       /* bytes of a matrix that stays in a level-2 cache: then tiles
+                                       of C may be small, and so stay there too */
     TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
                                        level-2 cache */
 };
@@ -9593,8 +9620,10 @@ typedef struct trf__bf16_call {
     const trf_real *first;          /* C itself, a bias or zeros, */
     int64_t first_row;              /* and the numbers between its rows: ldc or 0 */
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
-                                       bytes of sixteen trf_real */
+                                       bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
+    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
+                                       32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
@@ -9871,7 +9900,7 @@ void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
     TRF__UNROLL for (r = 0; r < R; r++) \
         TRF__UNROLL for (p = 0; p < P; p++) \
             sum[r][p] = _mm512_loadu_ps(x->first + r * x->first_row + 16 * p); \
-    for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows) \
+    for (t = 0; t < x->k; t += 32, a += x->a_step) \
         for (i = 0; i < 16; i++, w += 16) { \
             __m512i column[P]; \
             TRF__UNROLL for (p = 0; p < P; p++) { \
@@ -9881,7 +9910,7 @@ void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
             TRF__UNROLL for (r = 0; r < R; r++) { \
                 int32_t two; \
                 __m512i value; \
-                memcpy(&two, a + 64 * r + 4 * i, sizeof two); \
+                memcpy(&two, a + (size_t)r * x->a_row + 4 * i, sizeof two); \
                 value = _mm512_set1_epi32(two); \
                 TRF__UNROLL for (p = 0; p < P; p++) \
                     sum[r][p] = TRF__DPBF16(sum[r][p], value, column[p]); \
@@ -9909,7 +9938,39 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #define TRF__BF16_PAIRS 0
 #endif
 
-// >>bf16-kernels   blocks in pairs, tiles, ARM64, and the choice of a kernel
+// >>bf16-kernels   converted rows, blocks in pairs, tiles, ARM64, and the choice of a kernel
+
+#if TRF__BF16_PAIRS
+TRF__BF16_TARGET static TRF__UNUSED
+void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
+{
+    for (; n >= 32; n -= 32, x += 32, to += 32)
+        _mm512_storeu_si512(to, TRF__TO_BF16(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
+    if (n > 0)
+        _mm256_storeu_si256((__m256i *)(void *)to,
+                            _mm512_castsi512_si256(TRF__TO_BF16(_mm512_setzero_ps(),
+                                                                _mm512_loadu_ps(x))));
+}
+#endif
+
+/* A part of a converted row: n numbers, a multiple of sixteen. */
+TRF__FN void trf__bf16_row(void *row, const trf_real *x, int64_t n)
+{
+    uint16_t *to = (uint16_t *)row;
+    trf_real rounded[TRF__WIDE];
+    int64_t c;
+    int i;
+#if TRF__BF16_PAIRS
+    if (trf__has_dpbf16()) { trf__bf16_row_pairs(to, x, n); return; }
+#endif
+    for (c = 0; c < n; c += 16) {
+        trf__store(rounded, trf__bf16_round(trf__load(x + c)));
+        for (i = 0; i < 16; i++) to[c + i] = (uint16_t)(trf__float_bits((float)rounded[i]) >> 16);
+    }
+}
+
+/* Bytes of a converted row of k numbers, a multiple of 32. */
+TRF__FN size_t trf__bf16_row_bytes(int64_t k) { return 64 * ((size_t)(k / 32) | 1); }
 
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 /* A block in pairs: 32 numbers of each row, then the next 32. */
@@ -9938,7 +9999,7 @@ TRF__FN trf__tile_call trf__bf16_call_bytes(const trf__bf16_call *x)
 {
     trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4,
                             (const char *)(const void *)x->first, (size_t)x->first_row * 4, 64,
-                            (const char *)(const void *)x->a, 64, (size_t)x->block_rows * 64,
+                            (const char *)(const void *)x->a, x->a_row, x->a_step,
                             (const char *)(const void *)x->w, (size_t)x->w_step * 4,
                             trf__ceil_div(x->k, TRF__BF16_DEEP) };
     return call;
@@ -10099,6 +10160,26 @@ TRF__FN int64_t trf__bf16_line(const trf__bf16_kernel *kernel, int64_t deep)
     return trf__ceil_div(deep, 32) * kernel->words;
 }
 
+/* Converted rows are read where they are. But kernels with tiles read sixteen at a time: the last
+   ones, if they are fewer, are copied into a block when the first panels need them. */
+TRF__FN void trf__bf16_left(trf_real *scratch, const trf__product *p,
+                            const trf__bf16_kernel *kernel, trf__bf16_call *call, int64_t row,
+                            int64_t t, int64_t deep, int copies)
+{
+    const char *a = p->left + (size_t)row * p->left_step + 2 * t;
+    int64_t i, r, n = call->block_rows;
+    call->a = (const trf_real *)(const void *)a;
+    call->a_row = p->left_step;
+    call->a_step = 64;
+    if (!kernel->tiles || n % 16 == 0) return;
+    for (i = 0; copies && i < deep; i += 32)
+        for (r = 0; r < n; r++)
+            memcpy(scratch + 16 * (i / 32 * n + r), a + (size_t)r * p->left_step + 2 * i, 64);
+    call->a = scratch;
+    call->a_row = 64;
+    call->a_step = 64 * (size_t)n;
+}
+
 /* Multiplies `deep` numbers, from t on, of A's rows row .. row + rows - 1. Each block of A is
    converted when the first panels need it: then it is in the cache. */
 TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
@@ -10117,10 +10198,16 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
         for (top = 0; top < rows; top += kernel->block_rows) {
             trf__view a = trf__view_of(p->a.at + (row + top) * p->a.row + t * p->a.column,
                                        p->a.row, p->a.column);
+            const trf_real *block;
             call.block_rows = trf__min64(kernel->block_rows, rows - top);
-            if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
+            call.a = scratch + top * line;
+            call.a_row = 16 * sizeof(trf_real);
+            call.a_step = call.a_row * (size_t)call.block_rows;
+            if (p->left) trf__bf16_left(scratch, p, kernel, &call, row + top, t, deep, j == 0);
+            else if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
+            block = call.a;
             for (r = 0; r < call.block_rows; r += kernel->rows) {
-                call.a = scratch + top * line + 16 * r;
+                call.a = block + (int64_t)(call.a_row / sizeof *block) * r;
                 trf__bf16_tile(p, kernel, &call, row + top + r,
                                trf__min64(kernel->rows, call.block_rows - r), 16 * j - skip, n,
                                t == 0 && !p->add);
@@ -10128,6 +10215,9 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
         }
     }
 }
+
+/* Whether all kernels of this processor read converted rows. */
+TRF__FN int trf__bf16_reads_rows(void) { return trf__bf16_chosen(0)->words == 16; }
 
 /* The product with rows of a packed weight as B^T. They may begin inside a panel: then the first
    columns are computed for nothing. */
@@ -10137,7 +10227,7 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const uint32_t *panels = (const uint32_t *)packed + row / 16 * trf__bf16_words(p.k);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
-    const int64_t room = trf__min64(p.scratch, TRF__BF16_ROOM);
+    const int64_t room = p.left ? TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
     if (kernel->tiles) trf__amx_begin();
@@ -10382,8 +10472,10 @@ TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. If the format's products read
-   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
-   the layout of packed weights. */
+   converted rows: the bytes of a row of k numbers, and its conversion. `before`: products convert
+   all of A before they begin. Else they convert what they need of it, unless the op before has done
+   so, and a conversion can make a part of a row. Nothing else knows the layout of packed
+   weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -10396,15 +10488,16 @@ typedef struct trf__format {
                  const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
+    int before;
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_read, trf__floats_product, trf__panels_panel,
-      (int)sizeof(trf_real), 1, NULL, NULL, NULL },
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL, 0 },
     { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
-      TRF__BF16_DEEP, NULL, NULL, NULL },
+      TRF__BF16_DEEP, NULL, trf__bf16_row_bytes, trf__bf16_row, 0 },
     { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
-      trf__int8_row_bytes, trf__int8_convert }
+      trf__int8_row_bytes, trf__int8_convert, 1 }
 };
 
 typedef struct trf__conversion {
@@ -10429,11 +10522,17 @@ TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t til
 TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__product *p)
 {
     trf__conversion j = { packed ? &trf__formats[packed->format] : NULL, p, 0 };
-    if (!packed || !j.format->convert) return;
+    if (!packed || !j.format->before) return;
     p->left = (const char *)(const void *)trf__cpu_of(run)->work;
     p->left_step = j.format->row_bytes(p->k);
     j.rows = trf__tile_rows(p->k);
     trf__tiles(run, trf__row_tiles(p->m, p->k), trf__convert_tile, &j);
+}
+
+/* Where a converted row begins. */
+TRF__FN char *trf__converted_row(const trf__run *run, void *rows, int64_t row, int64_t k)
+{
+    return (char *)rows + (size_t)row * trf__formats[run->format].row_bytes(k);
 }
 
 /* Whether a product reads the packed form of a weight. Rows that begin inside a panel are slow, so
@@ -10565,6 +10664,10 @@ TRF__FN void trf__product_divide(trf__product_job *j, int threads)
     if (j->blas) { trf__blas_divide(j); return; }
     if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_divide(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
+    if (bf16) {
+        j->rows = trf__round_up(j->rows, unit);
+        if (2 * j->p.n * j->p.k <= TRF__BF16_NEAR) j->rows = trf__min64(j->rows, 64);
+    }
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),
@@ -10772,8 +10875,16 @@ TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
 /* Kernels with tiles read rows by sixteen. */
 TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 {
-    return trf__formats[format].row_bytes
+    return trf__formats[format].before
                ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
+}
+
+TRF__FN size_t trf__cpu_converts(int format, int64_t k, int64_t part)
+{
+    const trf__format *f = &trf__formats[format];
+    if (format != TRF__BF16 || TRF__REAL_BYTES == 8 || k % 32 || part % 32 ||
+        !trf__bf16_reads_rows()) return 0;
+    return f->row_bytes(k);
 }
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
@@ -11009,7 +11120,10 @@ TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
                                      trf__weight_view(&j->w, j->in), 0);
     const trf__mat *packed = trf__reads_packed(&j->w) ? &j->w : NULL;
     p.bias = j->b;
-    trf__convert(run, packed, &p);
+    if (j->converted) {
+        p.left = (const char *)(const void *)j->x;
+        p.left_step = trf__formats[run->format].row_bytes(j->in);
+    } else trf__convert(run, packed, &p);
     trf__product_all(run, trf__use_blas(run, j->rows, &j->w), packed, &p);
 }
 
@@ -11173,16 +11287,20 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
+        const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
+        trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->width; c += 16) {
             int64_t n = j->width - c;
-            const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width + c;
-            trf__v16 a = trf__act_of(j->kind, trf__load_n(h, n));
-            if (j->gate) a = trf__mul(a, trf__load_n(h + j->width, n));
+            trf__v16 a = trf__act_of(j->kind, trf__load_n(h + c, n));
+            if (j->gate) a = trf__mul(a, trf__load_n(h + j->width + c, n));
             if (dropping) a = trf__mul(a, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(trf__to(j->a) + row * j->width + c, a, n);
+            trf__store_n(to + c, a, n);
         }
+        if (j->converted)
+            trf__formats[run->format].convert(trf__converted_row(run, j->a, row, j->width), to,
+                                              j->width);
     }
 }
 
@@ -11509,14 +11627,19 @@ TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, t
 TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale,
                               const trf_real *known, trf_real stats[2])
 {
+    const int64_t least = trf__max64(0, seen), whole = least / 16 * 16;
+    const int64_t end = trf__round_up(least, 16);
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
-    /* exp makes 0 of these: masked keys and padding */
-    for (c = seen; c < m16; c++) s[c] = -(trf_real)HUGE_VAL;
-    stats[0] = known ? known[0] : trf__max_of(s, m16);
+    /* exp makes 0 of these. A whole vector is written, as it will be read: a processor waits for
+       numbers that were written one by one */
+    if (whole < end)
+        trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
+                                           trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
+    stats[0] = known ? known[0] : trf__max_of(s, end);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
-    for (c = 0; c < m16; c += 16) {
+    for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);
         trf__store(s + c, e);
@@ -11528,7 +11651,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         if (stats[1] != 0) stats[1] = 1 / stats[1];
     }
     factor = trf__set(stats[1]);
-    for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
+    for (c = 0; c < end; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
+    for (; c < m16; c += 16) trf__store(s + c, trf__set(0));
 }
 
 /* The softmax of row i of q k^T, with what is added to it. */
@@ -11631,6 +11755,69 @@ TRF__FN void trf__attention_of_one(const trf__head *h, const trf__attention_scra
     }
 }
 
+/* Rows i0 .. i0 + n - 1 of a head's result become their part of converted rows. */
+TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a,
+                                    const trf__head *h, const trf_real *rows, int64_t i0, int64_t n)
+{
+    const trf__format *format = &trf__formats[run->format];
+    int64_t i, d = a->in.d_head;
+    for (i = 0; i < n; i++)
+        format->convert(trf__converted_row(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
+                        h->first * format->number, rows + i * d, d);
+}
+
+/* Whether both products of a head are computed in 16 bits, by tiles. Each span decides for itself,
+   so no answer depends on its batch. Fewer queries would leave most of a tile empty. */
+TRF__FN int trf__attention_in_tiles(const trf__run *run, const trf__attention *a,
+                                    const trf__head *h)
+{
+    return a->converted && h->span->n_query >= 8 && !h->key_rows && !a->in.area &&
+           trf__bf16_chosen(trf__cpu_of(run)->tiles)->tiles;
+}
+
+/* One head with q, k, v and P rounded to 16 bits. Queries and rows of P lie in `work` as converted
+   rows, keys and values as panels: those of 16 keys, and those of 16 columns of v. */
+TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, const trf__head *h,
+                                  const trf__attention_scratch *work)
+{
+    const int64_t d = a->in.d_head, m = h->span->n_key, n = h->span->n_query, m16 = work->m16;
+    const int64_t ldk = a->in.ldk, at = h->span->key * ldk + h->key_first;
+    const trf_real *k = trf__from(a->in.k) + at, *v = trf__from(a->in.v) + at;
+    const trf_real *q = trf__from(a->in.q) + h->span->query * a->in.ldq + h->first;
+    char *queries = (char *)(void *)work->q, *weights = (char *)(void *)work->ds;
+    const size_t q_step = trf__bf16_row_bytes(d), w_step = trf__bf16_row_bytes(m + 31);
+    int64_t i0, i, c;
+    trf__product s = trf__product_of(work->s, m16, 0, m16, d, trf__view_of(NULL, 0, 1),
+                                     trf__view_of(NULL, 1, d), 0);
+    trf__product out = trf__product_of(work->dout, d, 0, d, m, trf__view_of(NULL, 0, 1),
+                                       trf__view_of(NULL, 1, m), 0);
+    s.left = queries;
+    s.left_step = q_step;
+    out.left = weights;
+    out.left_step = w_step;
+    s.tiles = out.tiles = 1;
+    for (c = 0; c < m; c += 16)
+        trf__bf16_panel(work->kt, d, 0, c, trf__view_of(k + c * ldk, 1, ldk), d, m - c);
+    for (c = 0; c < d; c += 16)
+        trf__bf16_panel(work->vt, m, 0, c, trf__view_of(v + c, ldk, 1), m, 16);
+    memset(queries, 0, TRF__QUERIES * q_step);
+    memset(weights, 0, TRF__QUERIES * w_step);
+    for (i0 = 0; i0 < n; i0 += TRF__QUERIES) {
+        int64_t rows = trf__min64(TRF__QUERIES, n - i0);
+        trf_real stats[2];
+        s.m = out.m = trf__round_up(rows, 16);
+        for (i = 0; i < rows; i++)
+            trf__bf16_row(queries + (size_t)i * q_step, q + (i0 + i) * a->in.ldq, d);
+        trf__bf16_product(NULL, s, work->kt, 0);
+        for (i = 0; i < rows; i++) {
+            trf__weights_row(h, work, work->s + i * m16, i0 + i, NULL, stats);
+            trf__bf16_row(weights + (size_t)i * w_step, work->s + i * m16, m16);
+        }
+        trf__bf16_product(NULL, out, work->vt, 0);
+        trf__attention_convert(run, a, h, work->dout, i0, rows);
+    }
+}
+
 /* No keys: out = 0. One query of a search: trf__attention_of_one. An area: append_kv has stored the
    keys transposed. Else keys and values are packed. A causal block multiplies only the keys that
    its last query sees. */
@@ -11638,18 +11825,27 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__attention *a = (const trf__attention *)job;
     trf__head h = trf__head_of(&a->in, tile);
-    int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d, ldv = a->in.kv_heads * d;
+    int64_t i0, i, d = a->in.d_head, ldo = a->converted ? d : a->in.heads * d,
+        ldv = a->in.kv_heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_scratch work;
     trf__view keys, values;
     trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
-    if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
+    if (a->converted) out = work.dout;
+    if (h.span->n_key == 0) {
+        trf__zero_rows(out, ldo, a->converted ? 1 : h.span->n_query, d);
+        for (i0 = 0; a->converted && i0 < h.span->n_query; i0++)
+            trf__attention_convert(run, a, &h, out, i0, 1);
+        return;
+    }
     trf__bias_fill(&h, &work);
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
         trf__attention_of_one(&h, &work, out);
+        if (a->converted) trf__attention_convert(run, a, &h, out, 0, 1);
         return;
     }
+    if (trf__attention_in_tiles(run, a, &h)) { trf__attention_tiles(run, a, &h, &work); return; }
     if (a->in.area) {
         keys = trf__view_of(stored + h.key_first * a->in.area, a->in.area, 16);
         values = trf__rows_as_panels(work.v, stored + ldv * a->in.area + h.key_first, ldv,
@@ -11669,8 +11865,9 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
                 trf__drop_weights(&a->in.drop, work.bits + i * seen16, work.s + i * work.m16,
                                   seen16);
         }
-        trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(work.s, work.m16, 1),
-                                values, 0));
+        trf__mm(trf__product_of(a->converted ? out : out + i0 * ldo, ldo, n, d, seen,
+                                trf__view_of(work.s, work.m16, 1), values, 0));
+        if (a->converted) trf__attention_convert(run, a, &h, out, i0, n);
     }
 }
 
@@ -11929,7 +12126,11 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
         }
         if (j->y) {
             trf_real local[2];
-            trf__norm_row(j, s, trf__to(j->y) + row * d, j->stats ? j->stats + 2 * row : local);
+            trf_real *y = trf__to(j->y) + row * d;
+            trf__norm_row(j, s, y, j->stats ? j->stats + 2 * row : local);
+            if (j->converted)
+                trf__formats[run->format].convert(trf__converted_row(run, j->converted, row, d), y,
+                                                  d);
         }
     }
 }
@@ -12958,6 +13159,7 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
 TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 {
     trf__linear z;
+    TRF__ZERO(z);
     z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
     z.x = j->x; z.w = j->w; z.b = j->bias;
     z.rows = j->rows; z.out = j->vocab; z.in = j->d;
@@ -14098,6 +14300,7 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
 TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_converts(int, int64_t, int64_t) { return 0; }
 TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
 {
     return format == TRF__INT8 ? NULL : "cuBLAS";
@@ -23742,6 +23945,7 @@ typedef struct trf__operands {
                                            v are */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
+    int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
                                                          `projected`, the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
@@ -23756,13 +23960,19 @@ typedef struct trf__operands {
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
-/* y (rows, out) = x w^T + b */
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
+/* y (rows, out) = x w^T + b; x is converted rows if `converted`. */
+TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act *x, int converted,
+                               trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)
 {
     trf__linear l;
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
+    l.converted = converted;
     run->backend->linear(run, &l);
+}
+TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
+                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
+{
+    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
 }
 
 /* The rows of in_w that make keys and values. */
@@ -23774,11 +23984,12 @@ TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 }
 
 /* Keys and values of m (M, d). */
-TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
+TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m,
+                                 int converted)
 {
-    trf__project(run, sub->fresh, m, trf__keys_weight(sub),
-                 sub->in_b ? sub->in_b + sub->q_width : NULL, sub->memory_rows, 2 * sub->k_width,
-                 sub->d);
+    trf__project_rows(run, sub->fresh, m, converted, trf__keys_weight(sub),
+                      sub->in_b ? sub->in_b + sub->q_width : NULL, sub->memory_rows,
+                      2 * sub->k_width, sub->d);
 }
 
 /* Where queries, keys and values lie: side by side in one projection (self-attention), or keys and
@@ -23840,9 +24051,9 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
 TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
                                     const trf__act *x, const trf__act *m)
 {
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows,
-                 sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
     trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
 }
 
@@ -23853,6 +24064,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     trf__attention a;
     a.in = trf__attention_of(run, sub);
     a.out = sub->hidden;
+    a.converted = sub->hidden_converted;
     a.stats = sub->stats;
     trf__attention_project(run, sub, x, m);
     if (sub->slots) {
@@ -23862,7 +24074,8 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
         run->backend->append_kv(run, &r);
     }
     run->backend->attention(run, &a);
-    trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->q_width);
+    trf__project_rows(run, y, sub->hidden, sub->hidden_converted, sub->out_w, sub->out_b, sub->rows,
+                      sub->d, sub->q_width);
 }
 
 /* If y is NULL, computes only what the backward pass needs. */
@@ -23871,13 +24084,17 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, tr
 {
     trf__activate a;
     a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f;
-    a.kind = sub->activation; a.gate = sub->gate;
+    a.kind = sub->activation; a.gate = sub->gate; a.converted = sub->hidden_converted;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f << sub->gate,
-                 sub->d);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->f << sub->gate, sub->d);
     run->backend->activate(run, &a);
-    if (y) trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
+    if (!y) return;
+    trf__project_rows(run, y, sub->hidden, sub->hidden_converted, sub->out_w, sub->out_b, sub->rows,
+                      sub->d, sub->f);
 }
+
+// >>sublayer-gradients the mirror of both
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -24133,6 +24350,8 @@ typedef struct trf__pass {
     int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
                                            (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
+    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
+                                           if the backend converts them; or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -24156,6 +24375,12 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
 //                 set for all sublayers; with a number for each distance, its gradients of every
 //                 sequence (sentences, heads, buckets)
+
+/* Bytes of a converted row, or 0: the pass keeps floats. */
+TRF__FN size_t trf__converted_bytes(const trf__pass *pass, int64_t k, int64_t part)
+{
+    return pass->training ? 0 : pass->run.backend->converts(pass->run.format, k, part);
+}
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
                                  int64_t columns)
@@ -24303,6 +24528,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     const trf_config *c = pass->config;
     const trf__limits *l = &pass->plan.limits;
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
+    size_t bytes;
     if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
     pass->table = NULL;
     if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(cursor, l->longest, d);
@@ -24311,6 +24537,9 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_RELATIVE)
         pass->buckets = (int32_t *)trf__take(cursor, 2 * trf__distances(c), sizeof(int32_t));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
+    bytes = trf__converted_bytes(pass, d, d);
+    pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
+    if (bytes == 0) pass->converted = NULL;
     trf__take_losses(cursor, pass);
     if (!pass->training) return;
     pass->back.ds = trf__take_acts(cursor, pass, rows, d);
@@ -25629,6 +25858,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.attention.max_queries = stack->max_queries;
     sub.attention.max_keys = cross ? stack->max_memory : stack->max_keys;
     sub.drop = layer->hidden_drop;
+    sub.hidden_converted = trf__converted_bytes(pass, is->hidden,
+                                                is->heads ? is->d_head : is->hidden) > 0;
     sub.projected = layer->projected; sub.hidden = layer->hidden; sub.stats = layer->stats;
     sub.memory = sub.fresh = layer->memory;
     if (cache && cross) {
@@ -25666,11 +25897,13 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
-                             trf_real *stats, const trf__act *x, trf__norm_params norm)
+                             void *converted, trf_real *stats, const trf__act *x,
+                             trf__norm_params norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
     n.y = y;
+    n.converted = converted;
     n.stats = stats;
     pass->run.backend->add_norm(&pass->run, &n);
 }
@@ -25722,6 +25955,14 @@ TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack
     return i > 0 ? stack->sublayers[i - 1].s : stack->embedded;
 }
 
+/* Whether the norm in front of sublayer i has left its result in pass->converted too. */
+TRF__FN int trf__stream_converted(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    if (!pass->converted) return 0;
+    if (i > 0) return stack->sublayers[i - 1].next_norm.gain >= 0;
+    return stack->first_norm.gain >= 0 || (stack->embeds && stack->embed_norm.gain >= 0);
+}
+
 /* Sublayer i: y and s from the streams. */
 TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, int i)
 {
@@ -25729,6 +25970,8 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     const trf__act *in = trf__stream_in(stack, i);
     trf__operands sub = trf__operands_of(pass, stack, layer);
     trf__norm n = trf__norm_of(pass, stack, layer->next_norm);
+    sub.converted = trf__stream_converted(pass, stack, i);
+    if (sub.converted) in = pass->converted;
     if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
         trf__attention_forward(&pass->run, &sub, pass->proj, in,
@@ -25737,6 +25980,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     }
     n.s = layer->s;
     n.y = layer->next_norm.gain >= 0 ? layer->y : NULL;
+    n.converted = n.y && i + 1 < stack->n_sublayers ? pass->converted : NULL;
     n.stats = layer->norm_stats;
     n.x = trf__stream_res(pass, stack, i);
     n.sub = pass->proj;
@@ -25770,7 +26014,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
     pass->run.backend->embed(&pass->run, &e);
     if (!normalises) return;
-    trf__norm_alone(pass, stack, stack->embedded, stack->embed_stats, stack->sum,
+    trf__norm_alone(pass, stack, stack->embedded, pass->converted, stack->embed_stats, stack->sum,
                     stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
         trf__activate a;
@@ -25789,8 +26033,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     int i;
     if (stack->embeds) trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
-        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded,
-                        stack->first_norm);
+        trf__norm_alone(pass, stack, stack->first_y, pass->converted, stack->first_stats,
+                        stack->embedded, stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__run_cancelled(&pass->run, err));
@@ -25802,7 +26046,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_norm);
+        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,
+                        stack->final_norm);
     }
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;
@@ -26104,7 +26349,7 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__operands sub = trf__operands_of(pass, stack, &stack->sublayers[last]);
     int i = last + 1 - stack->per_layer;
     const trf__sublayer *below = &stack->sublayers[i > 0 ? i - 1 : 0];
-    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->next_norm);
+    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, NULL, below->s, below->next_norm);
     for (; i < last; i++) trf__sublayer_forward(pass, stack, i);
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }
@@ -33026,7 +33271,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
             /* only cross-attention reads the source */
             if (layer->is.kind != TRF__CROSS) continue;
             sub = trf__operands_of(pass, &pass->decoder, layer);
-            trf__project_memory(&pass->run, &sub, pass->encoder.out);
+            trf__project_memory(&pass->run, &sub, pass->encoder.out, 0);
             r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
             r.fresh = sub.fresh; r.slots = slots;
             r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
@@ -42183,4 +42428,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1582918837
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1596610224

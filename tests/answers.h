@@ -22,8 +22,9 @@ static trf_config config_of(int variant, int32_t d_model)
 {
     trf_config c = kit_config();
     c.d_model = d_model;
-    c.d_ff = 2 * d_model + 3;
-    c.n_heads = 4;
+    /* wide models have rows that are kept converted */
+    c.d_ff = 2 * d_model + (d_model % 32 ? 3 : 0);
+    c.n_heads = d_model % 32 ? 4 : 2;
     c.encoder_layers = c.decoder_layers = 2;
     c.source_vocab = c.target_vocab = VOCAB;
     c.max_length = 40;
@@ -48,7 +49,7 @@ static trf_config config_of(int variant, int32_t d_model)
         c.feed_forward_gate = 1;
         c.positions = TRF_POSITIONS_ROTARY;
         c.kv_heads = 2;
-        c.d_head = 6;
+        c.d_head = d_model % 32 ? 6 : 32;
         break;
     case 6:
         c.kind = TRF_ENCODER_ONLY;

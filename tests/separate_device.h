@@ -144,7 +144,7 @@ static void see_attention(const trf__attention *j) { KEYS(j->in); ON(j->out); ON
 static void see_attention_weights(const trf__attention_weights *j) { KEYS(j->in); ON(j->weights); }
 static void see_add_norm(const trf__norm *j)
 {
-    ON(j->s); ON(j->y); ON(j->stats); ON(j->x); ON(j->sub); ON(j->gain); ON(j->bias); ROWS(j->at);
+    ON(j->s); ON(j->y); ON(j->converted); ON(j->stats); ON(j->x); ON(j->sub); ON(j->gain); ON(j->bias); ROWS(j->at);
 }
 static void see_pool(const trf__pool *j) { ON(j->to); ON(j->from); ON(j->spans); }
 static void see_cross_entropy(const trf__loss *j)
@@ -531,6 +531,10 @@ static size_t separate_packed_bytes(int format, int64_t out, int64_t in)
 static size_t separate_converted(int format, int64_t rows, int64_t k)
 {
     return separate.cpu->converted(format, rows, k);
+}
+static size_t separate_converts(int format, int64_t k, int64_t part)
+{
+    return separate.cpu->converts(format, k, part);
 }
 static const char *separate_kernel(const trf_device *device, int format)
 {

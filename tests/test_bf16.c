@@ -314,6 +314,213 @@ static KIT_UNUSED void products_of_training(void **state)
     choose_again();
 }
 
+/* Numbers of converted rows, as floats. */
+static KIT_UNUSED trf_real *read_rows(const void *rows, int64_t n, int64_t k)
+{
+    trf_real *x = (trf_real *)malloc((size_t)(n * k) * sizeof *x);
+    int64_t i, c;
+    uint16_t bits;
+    assert_non_null(x);
+    for (i = 0; i < n; i++)
+        for (c = 0; c < k; c++) {
+            memcpy(&bits, (const char *)rows + (size_t)i * trf__bf16_row_bytes(k) + 2 * c, 2);
+            x[i * k + c] = (trf_real)trf__float_of((uint32_t)bits << 16);
+        }
+    return x;
+}
+
+/* What the ops before a product write converted is what the product would convert: the results are
+   the same bits. */
+static KIT_UNUSED void converted_rows_by_one(void)
+{
+    int round;
+    for (round = 0; round < (kit_all() ? 200 : 40); round++) {
+        int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 150) * (drawn() + 1)), i;
+        int64_t k = 32 * (1 + (int64_t)((round % 8 ? 4 : 40) * (drawn() + 1)));
+        int64_t out = 1 + (int64_t)(50 * (drawn() + 1)), gate = round % 2;
+        trf_real *h = numbers(rows * k << gate), *a = numbers(rows * k), *w = numbers(out * k);
+        trf_real *s = numbers(rows * k), *gain = numbers(k), *y = numbers(rows * out), *z = numbers(rows * out);
+        trf_real *wanted, *got;
+        const size_t bytes = trf__cpu_converts(TRF__BF16, k, k);
+        char *to = (char *)malloc((size_t)rows * bytes);
+        void *packed = malloc(trf__bf16_bytes(out, k));
+        trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
+        trf__pack pack = {packed, w, out, k, TRF__BF16, NULL};
+        trf__linear j;
+        trf__activate f;
+        trf__norm n;
+        assert_non_null(to);
+        assert_non_null(packed);
+        assert_int_equal(bytes, trf__bf16_row_bytes(k));
+        assert_true(bytes <= (size_t)k * sizeof(float));
+        /* a norm writes both */
+        TRF__ZERO(n);
+        n.x = (const trf__act *)(const void *)a; n.y = (trf__act *)(void *)s; n.converted = to;
+        n.gain = gain; n.rows = rows; n.d = k; n.epsilon = 1e-5;
+        run.backend->add_norm(&run, &n);
+        wanted = rounded(s, rows * k);
+        got = read_rows(to, rows, k);
+        assert_memory_equal(got, wanted, (size_t)(rows * k) * sizeof *got);
+        free(wanted); free(got);
+        /* an activation: floats first, as it overwrites h */
+        TRF__ZERO(f);
+        f.h = (const trf__act *)(const void *)h; f.a = (trf__act *)(void *)a; f.rows = rows; f.width = k;
+        f.kind = round % TRF__ACTIVATIONS; f.gate = (int)gate;
+        run.backend->activate(&run, &f);
+        f.a = (trf__act *)(void *)to;
+        f.converted = 1;
+        run.backend->activate(&run, &f);
+        wanted = rounded(a, rows * k);
+        got = read_rows(to, rows, k);
+        assert_memory_equal(got, wanted, (size_t)(rows * k) * sizeof *got);
+        free(wanted); free(got);
+        /* a product */
+        run.backend->pack(&run, &pack);
+        TRF__ZERO(j);
+        j.x = f.h; j.y = (trf__act *)(void *)y;
+        j.w.packed = packed; j.w.format = TRF__BF16;
+        j.rows = rows; j.in = k; j.out = out;
+        j.x = (const trf__act *)(const void *)a;
+        run.backend->linear(&run, &j);
+        j.x = (const trf__act *)(const void *)to; j.y = (trf__act *)(void *)z; j.converted = 1;
+        run.backend->linear(&run, &j);
+        for (i = 0; i < rows * out; i++)
+            if (memcmp(&y[i], &z[i], sizeof *y))
+                fail_msg("%s (%d, %d, %d): %.9g from floats, %.9g converted", trf__bf16_chosen(1)->name,
+                         (int)rows, (int)out, (int)k, (double)y[i], (double)z[i]);
+        run.backend->close(&run);
+        free(h); free(a); free(w); free(s); free(gain); free(y); free(z); free(to); free(packed);
+    }
+}
+
+static KIT_UNUSED void converted_rows(void **state)
+{
+    int way;
+    (void)state;
+    for (way = 0; way < WAYS; way++)
+        if (choose(way) && trf__bf16_reads_rows()) converted_rows_by_one();
+    for (way = 0; way < KERNELS; way++) {
+        if (!choose(way)) continue;
+        assert_int_equal(trf__cpu_converts(TRF__BF16, 64, 64) > 0, way < KERNELS - 1);
+        assert_int_equal(trf__cpu_converts(TRF__BF16, 48, 48), 0);
+        assert_int_equal(trf__cpu_converts(TRF__BF16, 96, 48), 0);      /* heads share a line of a row */
+        assert_int_equal(trf__cpu_converts(TRF__FLOAT32, 64, 64), 0);
+        assert_int_equal(trf__cpu_converts(TRF__INT8, 64, 64), 0);
+    }
+    choose_again();
+}
+
+/* A head of a span, number by number, from q, k and v rounded, with rounded weights. */
+static KIT_UNUSED void plain_head(trf_real *to, const trf_real *q, const trf_real *k, const trf_real *v,
+                                  int64_t ld, int64_t d, int64_t i, int64_t seen, double slope, int64_t last)
+{
+    double *p = (double *)calloc((size_t)seen + 1, sizeof *p), most = -HUGE_VAL, sum = 0;
+    int64_t t, c;
+    assert_non_null(p);
+    for (t = 0; t < seen; t++) {
+        for (c = 0; c < d; c++) p[t] += (double)nearest(q[i * ld + c]) * (double)nearest(k[t * ld + c]);
+        p[t] = p[t] / sqrt((double)d) - slope * fabs((double)(last - t));
+        most = fmax(most, p[t]);
+    }
+    for (t = 0; t < seen; t++) sum += p[t] = exp(p[t] - most);
+    for (c = 0; c < d; c++) {
+        double x = 0;
+        for (t = 0; t < seen; t++) x += (double)nearest((trf_real)(p[t] / sum)) * (double)nearest(v[t * ld + c]);
+        to[c] = (trf_real)x;
+    }
+    free(p);
+}
+
+/* Attention in tiles, and what it leaves to floats: few queries. */
+static KIT_UNUSED void attention_by_one(int tiles)
+{
+    static const int32_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100};
+    enum { SPANS = sizeof lengths / sizeof *lengths, HEADS = 3 };
+    int round, s, h;
+    for (round = 0; round < 12; round++) {
+        const int64_t d = round % 3 == 2 ? 96 : 32 << round % 3, groups = round % 4 == 3 ? 1 : HEADS;
+        const int64_t width = HEADS * d, ld = width + 2 * groups * d;
+        trf__span spans[SPANS];
+        int64_t rows = 0, i, c;
+        trf_real *x, *wanted = numbers(width), *floats, *got;
+        trf_device device = trf_device_default();
+        trf_hooks hooks;
+        trf__run run;
+        trf__attention a;
+        void *to;
+        memset(&hooks, 0, sizeof hooks);
+        device.threads = 1 + round % 3;
+        run = trf__run_on(&device, &hooks);
+        run.format = TRF__BF16;
+        OK(run.backend->open(&run, &err));
+        OK(run.backend->reserve(&run, 100, d, 0, 0, &err));
+        for (s = 0; s < SPANS; s++) {
+            TRF__ZERO(spans[s]);
+            spans[s].query = spans[s].key = (int32_t)rows;
+            spans[s].n_query = spans[s].n_key = lengths[s];
+            if (round == 5 && s > 2) { spans[s].key += 3; spans[s].n_key -= 3; }
+            if (round == 7) spans[s].n_key = 0;
+            rows += lengths[s];
+        }
+        x = numbers(rows * ld);
+        floats = numbers(rows * width);
+        to = calloc((size_t)rows, trf__bf16_row_bytes(width));
+        assert_non_null(to);
+        TRF__ZERO(a);
+        a.in.q = (const trf__act *)(const void *)x;
+        a.in.k = (const trf__act *)(const void *)(x + width);
+        a.in.v = (const trf__act *)(const void *)(x + width + groups * d);
+        a.in.ldq = a.in.ldk = ld;
+        a.in.spans = spans; a.in.n_spans = SPANS; a.in.max_queries = a.in.max_keys = 100;
+        a.in.heads = HEADS; a.in.kv_heads = (int)groups; a.in.d_head = (int)d;
+        a.in.causal = round % 2 && round != 5;
+        a.in.scale = 1 / sqrt((double)d);
+        a.in.bias.alibi = round % 5 == 4;
+        a.out = (trf__act *)(void *)floats;
+        run.backend->attention(&run, &a);
+        a.out = (trf__act *)to;
+        a.converted = 1;
+        run.backend->attention(&run, &a);
+        got = read_rows(to, rows, width);
+        for (s = 0; s < SPANS; s++)
+            for (i = 0; i < spans[s].n_query; i++)
+                for (h = 0; h < HEADS; h++) {
+                    const int64_t row = spans[s].query + i, at = h * groups / HEADS * d, m = spans[s].n_key;
+                    const int64_t last = m - spans[s].n_query + i;
+                    const trf_real *key = x + spans[s].key * ld + width + at;
+                    plain_head(wanted, x + spans[s].query * ld + h * d, key, key + groups * d, ld, d, i,
+                               a.in.causal ? trf__max64(0, last + 1) : m,
+                               a.in.bias.alibi ? trf__alibi_slope(h, HEADS) : 0, last);
+                    for (c = 0; c < d; c++) {
+                        const int64_t n = row * width + h * d + c;
+                        if (!tiles || spans[s].n_query < 8 || m == 0) {
+                            if (got[n] != nearest(floats[n]))
+                                fail_msg("%s, round %d, %d queries, head %d, number %d: %.9g of %.9g",
+                                         trf__bf16_chosen(1)->name, round, spans[s].n_query, h, (int)c,
+                                         (double)got[n], (double)floats[n]);
+                        }
+                        else if (!(fabs((double)got[n] - (double)wanted[c]) < 8e-3))
+                            fail_msg("round %d, %d queries, head %d: %.9g instead of %.9g", round,
+                                     spans[s].n_query, h, (double)got[n], (double)wanted[c]);
+                        if (!(fabs((double)got[n] - (double)floats[n]) < 0.03))
+                            fail_msg("round %d: %.9g, in floats %.9g", round, (double)got[n],
+                                     (double)floats[n]);
+                    }
+                }
+        run.backend->close(&run);
+        free(x); free(wanted); free(floats); free(got); free(to);
+    }
+}
+
+static KIT_UNUSED void attention_in_16_bits(void **state)
+{
+    int way;
+    (void)state;
+    for (way = 0; way < WAYS; way++)
+        if (choose(way) && trf__bf16_reads_rows()) attention_by_one(trf__bf16_chosen(1)->tiles);
+    choose_again();
+}
+
 /* An infinity or a NaN reaches the results of its own row alone. */
 static KIT_UNUSED void rows_that_are_not_finite(void **state)
 {
@@ -520,6 +727,7 @@ int main(void)
         cmocka_unit_test(rounding),             cmocka_unit_test(pairs_are_packed),
 #if !defined(TRF__TEST_BACKEND)             /* these call an op with memory of the host */
         cmocka_unit_test(packed_products),      cmocka_unit_test(products_of_training),
+        cmocka_unit_test(converted_rows),       cmocka_unit_test(attention_in_16_bits),
         cmocka_unit_test(rows_that_are_not_finite),
 #endif
         cmocka_unit_test(same_bits),            cmocka_unit_test(near_the_floats),

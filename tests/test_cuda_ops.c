@@ -278,6 +278,7 @@ static void test_linear(void **state)
             trf__linear l;
             trf__linear_dx g;
             trf__linear_dw w;
+            TRF__ZERO(l);
             l.y = ACT(y);
             l.x = ACT(x);
             l.w = mat_on(r, 2);
@@ -321,6 +322,7 @@ static void test_activate(void **state)
             EVERYWHERE {
                 trf__activate f;
                 trf__activate_gradient g;
+                TRF__ZERO(f);
                 f.a = ACT(a);
                 f.h = ACT(h);
                 f.rows = ROWS;
@@ -361,6 +363,7 @@ static void test_nan(void **state)
         EVERYWHERE {
             trf__activate f;
             trf_real *got;
+            TRF__ZERO(f);
             f.a = ACT(a);
             f.h = ACT(h);
             f.rows = 1;
@@ -515,6 +518,7 @@ static void attention_up_to(int longest, int heads, int kv_heads, int64_t d_head
         trf__attention a;
         trf__attention_gradient g;
         trf__attention_weights w;
+        TRF__ZERO(a);
         a.in.q = ACT(q);
         a.in.k = ACT(kv);
         a.in.v = trf__act_at(&runs[r], ACT(kv), kd);
@@ -735,6 +739,7 @@ static void test_norm(void **state)
             EVERYWHERE {
                 trf__norm f;
                 trf__norm_gradient g;
+                TRF__ZERO(f);
                 f.s = ACT(s); f.y = ACT(y); f.stats = REAL(stats); f.x = ACT(x); f.sub = ACT(sub);
                 f.gain = bias_on(r, 0);
                 f.bias = bias_on(r, d);

@@ -917,6 +917,7 @@ static trf__linear linear_of(trf_real *y, const trf_real *x, trf__mat w, const t
                              int64_t rows, int64_t out, int64_t in)
 {
     trf__linear j;
+    TRF__ZERO(j);
     j.y = act(y); j.x = act(x); j.w = w; j.b = b; j.rows = rows; j.out = out; j.in = in;
     return j;
 }
@@ -1485,6 +1486,7 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
         want_dh[u] = factor * plain_slope(kind, (double)h[u]) * v * (double)da[i];
         if (gate) want_dh[u + width] = factor * plain_activation(kind, (double)h[u]) * (double)da[i];
     }
+    TRF__ZERO(j);
     j.a = act(a);
     j.h = act(h);
     j.rows = rows;
@@ -1976,6 +1978,7 @@ static void test_attention_with_listed_keys(void **state)
     spans[1].n_query = 2;
     spans[1].n_key = 17;
     spans[0].key = spans[1].key = 1 << 30;
+    TRF__ZERO(a);
     a.in.spans = spans; a.in.n_spans = 2; a.in.heads = HEADS; a.in.d_head = D_HEAD; a.in.causal = 1;
     a.in.kv_heads = HEADS;
     a.in.scale = 0.3;
@@ -2029,6 +2032,7 @@ static void test_attention_over_areas(void **state)
         r.width = 2 * kd;
         r.area = AREA;
         ASIDE(&run, append_kv, &r);
+        TRF__ZERO(a);
         a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.kv_heads = HEADS / 2;
         a.in.d_head = (int)d_head;
         a.in.scale = 0.2;
@@ -2331,6 +2335,7 @@ static void test_norm_extremes(void **state)
     for (rule = 0; rule < 2; rule++) {
         TRF__ZERO(n);
         TRF__ZERO(b);
+        TRF__ZERO(n);
         n.rows = b.rows = 3; n.d = b.d = D; n.rule = b.rule = rule; n.epsilon = b.epsilon = 1e-6;
         n.x = act(x); n.y = act(y); n.gain = gain; n.bias = bias; n.stats = stats;
         OP(&run, add_norm, &n);

@@ -512,7 +512,7 @@ static void test_rounds(void **state)
             TRF__ZERO(c);
             c.pause = i % 1000 == 999;
             if (i % 500 == 7) usleep(300);          /* so that they sleep */
-            trf__amx_on(&run, workers, n, count_tile, &c);
+            trf__tiles_on(&run, workers, n, count_tile, &c);
             for (k = 0; k < 16; k++)
                 if (c.tiles[k] != (k < n)) fail_msg("round %d: tile %d %d times", i, k, c.tiles[k]);
             if (c.inside != 0 || c.most > workers)

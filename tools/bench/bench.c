@@ -1,24 +1,27 @@
 /* bench.c - how fast this machine trains and translates, where the time goes, and what it cannot go below.
 
    build   make build/bench
-   run     build/bench                                                  everything, about five minutes
+   run     build/bench                                      everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
+           build/bench gpt THREADS [PRODUCTS]               training, a GPT-2 of 6 layers and 256, 8 texts of 256 tokens
            build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS [WORKERS]]]
-           build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside
-           reading its weights build/bench llama FILE SEQUENCES THREADS TOKENS WIDTH LAYERS HEADS FF WEIGHTS
-                                                                        a packed file of a Llama, made if it is missing:
-                                                                        opening, drawing
-           build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
-           build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or
-           1 build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
-           build/bench load FILE [WEIGHTS]                              beside reading it; FILE is made, a base model
-           build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
-           build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one
-           sentence a line build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS [PRODUCTS]] an encoder:
-           sentences/s in batches of equal length SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS
-           auto|cblas|built-in|bf16x3 (trf_products), or bf16: the precision WEIGHTS full|bf16|int8 (trf_weights)
-           SOURCE, TARGET: text files, one sentence a line, words between blanks
-           causal: a decoder-only model of the target side alone, bucketed
+           build/bench generate THREADS [TOKENS [WEIGHTS]]  one sequence, drawn token by token; reading the weights
+           build/bench llama FILE SEQUENCES THREADS TOKENS WIDTH LAYERS HEADS FF WEIGHTS
+                                                            a packed file of a Llama, made if it is missing: opening,
+                                                            drawing
+           build/bench lengths SIZE THREADS                 training, the same tokens cut into longer pieces
+           build/bench deep SIZE LAYERS RECOMPUTE THREADS   training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
+           build/bench overlap SIZE THREADS MBIT            training while MBIT Mbit/s carry the gradients
+           build/bench load FILE [WEIGHTS]                  beside reading it; FILE is made, a base model
+           build/bench learn FILE UPDATES THREADS           a tiny model that copies 5 to 60 words
+           build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]
+                                                            translating a file of numbers, one sentence a line
+           build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS [PRODUCTS]]
+                                                            an encoder, sentences/s in batches of equal length
+   SIZE tiny|small|base   ORDER bucketed|random|causal   WEIGHTS full|bf16|int8 (trf_weights)
+   PRODUCTS auto|cblas|built-in|bf16x3 (trf_products), or bf16: the precision
+   SOURCE, TARGET: text files, one sentence a line, words between blanks
+   causal: a decoder-only model of the target side alone, bucketed
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
 
    Training: Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the
@@ -387,6 +390,53 @@ static void bench_training(const char *size, int threads, const char *order, int
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     trf_corpus_destroy(corpus);
+}
+
+/* The model of tools/bench/bench_gpt.py: the fastest of as many steps as fit into three seconds. */
+static void bench_gpt(int threads, manner how)
+{
+    enum { TEXTS = 8, TOKENS = 256 };
+    trf_config c = config_of("small", how);
+    trf_train_options training = trf_train_defaults();
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_step_report report;
+    trf_error err;
+    int32_t ids[TEXTS * TOKENS], lengths[TEXTS];
+    trf_batch batch = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
+    double best = HUGE_VAL, total = 0;
+    int i, steps;
+    c.kind = TRF_DECODER_ONLY;
+    c.encoder_layers = 0; c.decoder_layers = 6;
+    c.n_heads = 4;
+    c.target_vocab = VOCAB;
+    c.tying = TRF_TIED_DECODER;
+    c.norm_place = TRF_PRE_NORM;
+    c.positions = TRF_POSITIONS_LEARNED;
+    c.max_length = TOKENS;
+    c.activation = TRF_GELU_TANH;
+    c.generator_bias = c.scale_embeddings = c.target_eos = 0;
+    trf_train_set_dropout(&training, 0);
+    training.threads = threads;
+    training.source_tokens = training.target_tokens = TEXTS * TOKENS;
+    training.sequences = TEXTS;
+    for (i = 0; i < TEXTS; i++) lengths[i] = TOKENS;
+    for (i = 0; i < TEXTS * TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
+    batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = TEXTS;
+    if (trf_model_create(&model, &c, NULL, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+    for (steps = -WARM; steps < 4 || total < 3; steps++) {
+        double start = seconds();
+        if (trf_trainer_step(trainer, &batch, &report, &err)) die(err.message);
+        start = seconds() - start;
+        timed.n_shapes = 0;
+        if (steps < 0) { timed_reset(); continue; }
+        total += start;
+        best = fmin(best, start);
+    }
+    printf("gpt, %d threads: %.0f tokens/s\n", threads, TEXTS * TOKENS / best);
+    print_ops(total, steps);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1048,6 +1098,8 @@ int main(int argc, char **argv)
     if (argc >= 4 && argc != 7 + 1 && strcmp(argv[1], "train") == 0)
         bench_training(argv[2], number(argv[3]), argc > 4 ? argv[4] : "bucketed", argc > 5 ? number(argv[5]) : 12,
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
+    else if (argc >= 3 && strcmp(argv[1], "gpt") == 0)
+        bench_gpt(number(argv[2]), products_of(argc > 3 ? argv[3] : "auto"));
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
         bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]),
                           products_of(argc > 6 ? argv[6] : "auto"),

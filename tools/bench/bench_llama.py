@@ -1,7 +1,9 @@
 """bench_llama.py - a Llama here and in llama.cpp, alternating: opening a file, drawing tokens, peak memory.
 
 usage: bench_llama.py BENCH [ROUNDS]      BENCH: build/bench
-needs: xllamacpp (a wheel of llama.cpp whose library can be called), gguf, numpy
+needs: gguf, numpy; llama.cpp: the shared library that LLAMA_LIBRARY names, built for this processor from the source package of
+llama-cpp-python (0.3.36), or the wheel xllamacpp, which knows AVX2 alone. With gcc 12 the former dies of SIGILL on Q8_0 with AMX:
+one line __asm__ volatile("" : : "r"(&tc) : "memory"); before _tile_loadconfig in ggml-cpu/amx/mmq.cpp mends it.
 
 Shapes of 15 and 110 million weights (288 x 6 layers, 768 x 12), 32,000 tokens, random weights: float32, bf16, and 8 bits (here
 int8, there Q8_0). Sequences begin with one token. Here tokens are drawn, at temperature 1; there the model is computed alone. Memory
@@ -43,8 +45,11 @@ def peak():
 
 def alone(path, sequences, threads, tokens):
     """llama.cpp's part, in a process of its own. Structs are passed as words: theirs grow from version to version."""
-    import xllamacpp
-    lib = ctypes.CDLL(xllamacpp.xllamacpp.__file__, mode=ctypes.RTLD_GLOBAL)
+    library = os.environ.get("LLAMA_LIBRARY")
+    if not library:
+        import xllamacpp
+        library = xllamacpp.xllamacpp.__file__
+    lib = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     class Words(ctypes.Structure): _fields_ = [("word", ctypes.c_uint32 * 256)]
     class Batch(ctypes.Structure):
         _fields_ = [("n", ctypes.c_int32), ("token", ctypes.POINTER(ctypes.c_int32)), ("embd", ctypes.c_void_p),

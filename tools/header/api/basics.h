@@ -128,8 +128,8 @@ typedef enum trf_device_kind {
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
              attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
-             faster than with FLOAT32. Translators and samplers keep weights as with
-             TRF_WEIGHTS_BF16, unless their options ask for INT8.
+             faster than with FLOAT32. Whatever answers computes as with TRF_WEIGHTS_BF16, unless
+             its options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
              `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So

@@ -290,14 +290,19 @@ TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, t
 TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale,
                               const trf_real *known, trf_real stats[2])
 {
+    const int64_t least = trf__max64(0, seen), whole = least / 16 * 16;
+    const int64_t end = trf__round_up(least, 16);
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
-    /* exp makes 0 of these: masked keys and padding */
-    for (c = seen; c < m16; c++) s[c] = -(trf_real)HUGE_VAL;
-    stats[0] = known ? known[0] : trf__max_of(s, m16);
+    /* exp makes 0 of these. A whole vector is written, as it will be read: a processor waits for
+       numbers that were written one by one */
+    if (whole < end)
+        trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
+                                           trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
+    stats[0] = known ? known[0] : trf__max_of(s, end);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
-    for (c = 0; c < m16; c += 16) {
+    for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);
         trf__store(s + c, e);
@@ -309,7 +314,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         if (stats[1] != 0) stats[1] = 1 / stats[1];
     }
     factor = trf__set(stats[1]);
-    for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
+    for (c = 0; c < end; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
+    for (; c < m16; c += 16) trf__store(s + c, trf__set(0));
 }
 
 /* The softmax of row i of q k^T, with what is added to it. */
@@ -412,6 +418,69 @@ TRF__FN void trf__attention_of_one(const trf__head *h, const trf__attention_scra
     }
 }
 
+/* Rows i0 .. i0 + n - 1 of a head's result become their part of converted rows. */
+TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a,
+                                    const trf__head *h, const trf_real *rows, int64_t i0, int64_t n)
+{
+    const trf__format *format = &trf__formats[run->format];
+    int64_t i, d = a->in.d_head;
+    for (i = 0; i < n; i++)
+        format->convert(trf__converted_row(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
+                        h->first * format->number, rows + i * d, d);
+}
+
+/* Whether both products of a head are computed in 16 bits, by tiles. Each span decides for itself,
+   so no answer depends on its batch. Fewer queries would leave most of a tile empty. */
+TRF__FN int trf__attention_in_tiles(const trf__run *run, const trf__attention *a,
+                                    const trf__head *h)
+{
+    return a->converted && h->span->n_query >= 8 && !h->key_rows && !a->in.area &&
+           trf__bf16_chosen(trf__cpu_of(run)->tiles)->tiles;
+}
+
+/* One head with q, k, v and P rounded to 16 bits. Queries and rows of P lie in `work` as converted
+   rows, keys and values as panels: those of 16 keys, and those of 16 columns of v. */
+TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, const trf__head *h,
+                                  const trf__attention_scratch *work)
+{
+    const int64_t d = a->in.d_head, m = h->span->n_key, n = h->span->n_query, m16 = work->m16;
+    const int64_t ldk = a->in.ldk, at = h->span->key * ldk + h->key_first;
+    const trf_real *k = trf__from(a->in.k) + at, *v = trf__from(a->in.v) + at;
+    const trf_real *q = trf__from(a->in.q) + h->span->query * a->in.ldq + h->first;
+    char *queries = (char *)(void *)work->q, *weights = (char *)(void *)work->ds;
+    const size_t q_step = trf__bf16_row_bytes(d), w_step = trf__bf16_row_bytes(m + 31);
+    int64_t i0, i, c;
+    trf__product s = trf__product_of(work->s, m16, 0, m16, d, trf__view_of(NULL, 0, 1),
+                                     trf__view_of(NULL, 1, d), 0);
+    trf__product out = trf__product_of(work->dout, d, 0, d, m, trf__view_of(NULL, 0, 1),
+                                       trf__view_of(NULL, 1, m), 0);
+    s.left = queries;
+    s.left_step = q_step;
+    out.left = weights;
+    out.left_step = w_step;
+    s.tiles = out.tiles = 1;
+    for (c = 0; c < m; c += 16)
+        trf__bf16_panel(work->kt, d, 0, c, trf__view_of(k + c * ldk, 1, ldk), d, m - c);
+    for (c = 0; c < d; c += 16)
+        trf__bf16_panel(work->vt, m, 0, c, trf__view_of(v + c, ldk, 1), m, 16);
+    memset(queries, 0, TRF__QUERIES * q_step);
+    memset(weights, 0, TRF__QUERIES * w_step);
+    for (i0 = 0; i0 < n; i0 += TRF__QUERIES) {
+        int64_t rows = trf__min64(TRF__QUERIES, n - i0);
+        trf_real stats[2];
+        s.m = out.m = trf__round_up(rows, 16);
+        for (i = 0; i < rows; i++)
+            trf__bf16_row(queries + (size_t)i * q_step, q + (i0 + i) * a->in.ldq, d);
+        trf__bf16_product(NULL, s, work->kt, 0);
+        for (i = 0; i < rows; i++) {
+            trf__weights_row(h, work, work->s + i * m16, i0 + i, NULL, stats);
+            trf__bf16_row(weights + (size_t)i * w_step, work->s + i * m16, m16);
+        }
+        trf__bf16_product(NULL, out, work->vt, 0);
+        trf__attention_convert(run, a, h, work->dout, i0, rows);
+    }
+}
+
 /* No keys: out = 0. One query of a search: trf__attention_of_one. An area: append_kv has stored the
    keys transposed. Else keys and values are packed. A causal block multiplies only the keys that
    its last query sees. */
@@ -419,18 +488,27 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__attention *a = (const trf__attention *)job;
     trf__head h = trf__head_of(&a->in, tile);
-    int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d, ldv = a->in.kv_heads * d;
+    int64_t i0, i, d = a->in.d_head, ldo = a->converted ? d : a->in.heads * d,
+        ldv = a->in.kv_heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_scratch work;
     trf__view keys, values;
     trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
-    if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
+    if (a->converted) out = work.dout;
+    if (h.span->n_key == 0) {
+        trf__zero_rows(out, ldo, a->converted ? 1 : h.span->n_query, d);
+        for (i0 = 0; a->converted && i0 < h.span->n_query; i0++)
+            trf__attention_convert(run, a, &h, out, i0, 1);
+        return;
+    }
     trf__bias_fill(&h, &work);
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
         trf__attention_of_one(&h, &work, out);
+        if (a->converted) trf__attention_convert(run, a, &h, out, 0, 1);
         return;
     }
+    if (trf__attention_in_tiles(run, a, &h)) { trf__attention_tiles(run, a, &h, &work); return; }
     if (a->in.area) {
         keys = trf__view_of(stored + h.key_first * a->in.area, a->in.area, 16);
         values = trf__rows_as_panels(work.v, stored + ldv * a->in.area + h.key_first, ldv,
@@ -450,8 +528,9 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
                 trf__drop_weights(&a->in.drop, work.bits + i * seen16, work.s + i * work.m16,
                                   seen16);
         }
-        trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(work.s, work.m16, 1),
-                                values, 0));
+        trf__mm(trf__product_of(a->converted ? out : out + i0 * ldo, ldo, n, d, seen,
+                                trf__view_of(work.s, work.m16, 1), values, 0));
+        if (a->converted) trf__attention_convert(run, a, &h, out, i0, n);
     }
 }
 

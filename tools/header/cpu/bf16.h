@@ -20,6 +20,8 @@
 //            half, then the next two of each, ...; zeros up to a multiple of 32 numbers
 //   block    some rows of x as a kernel reads them: sixteen (or 32) numbers of each row, then the
 //            next sixteen of each, ...; zeros fill up the last ones
+//   converted rows   x as the op before has left it (>>ops): numbers of 16 bits in order. A row
+//            takes an odd number of cache lines, so rows lie in different sets of a cache
 //
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
 //   AMX          adds 32 products at once: those of even and of odd places apart, then both to the
@@ -42,6 +44,8 @@ enum {
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
+    TRF__BF16_NEAR = 5 << 18,       /* bytes of a matrix that stays in a level-2 cache: then tiles
+                                       of C may be small, and so stay there too */
     TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
                                        level-2 cache */
 };
@@ -53,8 +57,10 @@ typedef struct trf__bf16_call {
     const trf_real *first;          /* C itself, a bias or zeros, */
     int64_t first_row;              /* and the numbers between its rows: ldc or 0 */
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
-                                       bytes of sixteen trf_real */
+                                       bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
+    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
+                                       32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
@@ -331,7 +337,7 @@ void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
     TRF__UNROLL for (r = 0; r < R; r++) \
         TRF__UNROLL for (p = 0; p < P; p++) \
             sum[r][p] = _mm512_loadu_ps(x->first + r * x->first_row + 16 * p); \
-    for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows) \
+    for (t = 0; t < x->k; t += 32, a += x->a_step) \
         for (i = 0; i < 16; i++, w += 16) { \
             __m512i column[P]; \
             TRF__UNROLL for (p = 0; p < P; p++) { \
@@ -341,7 +347,7 @@ void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
             TRF__UNROLL for (r = 0; r < R; r++) { \
                 int32_t two; \
                 __m512i value; \
-                memcpy(&two, a + 64 * r + 4 * i, sizeof two); \
+                memcpy(&two, a + (size_t)r * x->a_row + 4 * i, sizeof two); \
                 value = _mm512_set1_epi32(two); \
                 TRF__UNROLL for (p = 0; p < P; p++) \
                     sum[r][p] = TRF__DPBF16(sum[r][p], value, column[p]); \
@@ -369,7 +375,39 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #define TRF__BF16_PAIRS 0
 #endif
 
-// >>bf16-kernels   blocks in pairs, tiles, ARM64, and the choice of a kernel
+// >>bf16-kernels   converted rows, blocks in pairs, tiles, ARM64, and the choice of a kernel
+
+#if TRF__BF16_PAIRS
+TRF__BF16_TARGET static TRF__UNUSED
+void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
+{
+    for (; n >= 32; n -= 32, x += 32, to += 32)
+        _mm512_storeu_si512(to, TRF__TO_BF16(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
+    if (n > 0)
+        _mm256_storeu_si256((__m256i *)(void *)to,
+                            _mm512_castsi512_si256(TRF__TO_BF16(_mm512_setzero_ps(),
+                                                                _mm512_loadu_ps(x))));
+}
+#endif
+
+/* A part of a converted row: n numbers, a multiple of sixteen. */
+TRF__FN void trf__bf16_row(void *row, const trf_real *x, int64_t n)
+{
+    uint16_t *to = (uint16_t *)row;
+    trf_real rounded[TRF__WIDE];
+    int64_t c;
+    int i;
+#if TRF__BF16_PAIRS
+    if (trf__has_dpbf16()) { trf__bf16_row_pairs(to, x, n); return; }
+#endif
+    for (c = 0; c < n; c += 16) {
+        trf__store(rounded, trf__bf16_round(trf__load(x + c)));
+        for (i = 0; i < 16; i++) to[c + i] = (uint16_t)(trf__float_bits((float)rounded[i]) >> 16);
+    }
+}
+
+/* Bytes of a converted row of k numbers, a multiple of 32. */
+TRF__FN size_t trf__bf16_row_bytes(int64_t k) { return 64 * ((size_t)(k / 32) | 1); }
 
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 /* A block in pairs: 32 numbers of each row, then the next 32. */
@@ -398,7 +436,7 @@ TRF__FN trf__tile_call trf__bf16_call_bytes(const trf__bf16_call *x)
 {
     trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4,
                             (const char *)(const void *)x->first, (size_t)x->first_row * 4, 64,
-                            (const char *)(const void *)x->a, 64, (size_t)x->block_rows * 64,
+                            (const char *)(const void *)x->a, x->a_row, x->a_step,
                             (const char *)(const void *)x->w, (size_t)x->w_step * 4,
                             trf__ceil_div(x->k, TRF__BF16_DEEP) };
     return call;
@@ -559,6 +597,26 @@ TRF__FN int64_t trf__bf16_line(const trf__bf16_kernel *kernel, int64_t deep)
     return trf__ceil_div(deep, 32) * kernel->words;
 }
 
+/* Converted rows are read where they are. But kernels with tiles read sixteen at a time: the last
+   ones, if they are fewer, are copied into a block when the first panels need them. */
+TRF__FN void trf__bf16_left(trf_real *scratch, const trf__product *p,
+                            const trf__bf16_kernel *kernel, trf__bf16_call *call, int64_t row,
+                            int64_t t, int64_t deep, int copies)
+{
+    const char *a = p->left + (size_t)row * p->left_step + 2 * t;
+    int64_t i, r, n = call->block_rows;
+    call->a = (const trf_real *)(const void *)a;
+    call->a_row = p->left_step;
+    call->a_step = 64;
+    if (!kernel->tiles || n % 16 == 0) return;
+    for (i = 0; copies && i < deep; i += 32)
+        for (r = 0; r < n; r++)
+            memcpy(scratch + 16 * (i / 32 * n + r), a + (size_t)r * p->left_step + 2 * i, 64);
+    call->a = scratch;
+    call->a_row = 64;
+    call->a_step = 64 * (size_t)n;
+}
+
 /* Multiplies `deep` numbers, from t on, of A's rows row .. row + rows - 1. Each block of A is
    converted when the first panels need it: then it is in the cache. */
 TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
@@ -577,10 +635,16 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
         for (top = 0; top < rows; top += kernel->block_rows) {
             trf__view a = trf__view_of(p->a.at + (row + top) * p->a.row + t * p->a.column,
                                        p->a.row, p->a.column);
+            const trf_real *block;
             call.block_rows = trf__min64(kernel->block_rows, rows - top);
-            if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
+            call.a = scratch + top * line;
+            call.a_row = 16 * sizeof(trf_real);
+            call.a_step = call.a_row * (size_t)call.block_rows;
+            if (p->left) trf__bf16_left(scratch, p, kernel, &call, row + top, t, deep, j == 0);
+            else if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
+            block = call.a;
             for (r = 0; r < call.block_rows; r += kernel->rows) {
-                call.a = scratch + top * line + 16 * r;
+                call.a = block + (int64_t)(call.a_row / sizeof *block) * r;
                 trf__bf16_tile(p, kernel, &call, row + top + r,
                                trf__min64(kernel->rows, call.block_rows - r), 16 * j - skip, n,
                                t == 0 && !p->add);
@@ -588,6 +652,9 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
         }
     }
 }
+
+/* Whether all kernels of this processor read converted rows. */
+TRF__FN int trf__bf16_reads_rows(void) { return trf__bf16_chosen(0)->words == 16; }
 
 /* The product with rows of a packed weight as B^T. They may begin inside a panel: then the first
    columns are computed for nothing. */
@@ -597,7 +664,7 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const uint32_t *panels = (const uint32_t *)packed + row / 16 * trf__bf16_words(p.k);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
-    const int64_t room = trf__min64(p.scratch, TRF__BF16_ROOM);
+    const int64_t room = p.left ? TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
     if (kernel->tiles) trf__amx_begin();

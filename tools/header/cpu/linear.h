@@ -25,7 +25,10 @@ TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
                                      trf__weight_view(&j->w, j->in), 0);
     const trf__mat *packed = trf__reads_packed(&j->w) ? &j->w : NULL;
     p.bias = j->b;
-    trf__convert(run, packed, &p);
+    if (j->converted) {
+        p.left = (const char *)(const void *)j->x;
+        p.left_step = trf__formats[run->format].row_bytes(j->in);
+    } else trf__convert(run, packed, &p);
     trf__product_all(run, trf__use_blas(run, j->rows, &j->w), packed, &p);
 }
 
@@ -189,16 +192,20 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
+        const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
+        trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->width; c += 16) {
             int64_t n = j->width - c;
-            const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width + c;
-            trf__v16 a = trf__act_of(j->kind, trf__load_n(h, n));
-            if (j->gate) a = trf__mul(a, trf__load_n(h + j->width, n));
+            trf__v16 a = trf__act_of(j->kind, trf__load_n(h + c, n));
+            if (j->gate) a = trf__mul(a, trf__load_n(h + j->width + c, n));
             if (dropping) a = trf__mul(a, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(trf__to(j->a) + row * j->width + c, a, n);
+            trf__store_n(to + c, a, n);
         }
+        if (j->converted)
+            trf__formats[run->format].convert(trf__converted_row(run, j->a, row, j->width), to,
+                                              j->width);
     }
 }
 

@@ -17,8 +17,10 @@
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. If the format's products read
-   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
-   the layout of packed weights. */
+   converted rows: the bytes of a row of k numbers, and its conversion. `before`: products convert
+   all of A before they begin. Else they convert what they need of it, unless the op before has done
+   so, and a conversion can make a part of a row. Nothing else knows the layout of packed
+   weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -31,15 +33,16 @@ typedef struct trf__format {
                  const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
+    int before;
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_read, trf__floats_product, trf__panels_panel,
-      (int)sizeof(trf_real), 1, NULL, NULL, NULL },
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL, 0 },
     { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
-      TRF__BF16_DEEP, NULL, NULL, NULL },
+      TRF__BF16_DEEP, NULL, trf__bf16_row_bytes, trf__bf16_row, 0 },
     { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
-      trf__int8_row_bytes, trf__int8_convert }
+      trf__int8_row_bytes, trf__int8_convert, 1 }
 };
 
 typedef struct trf__conversion {
@@ -64,11 +67,17 @@ TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t til
 TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__product *p)
 {
     trf__conversion j = { packed ? &trf__formats[packed->format] : NULL, p, 0 };
-    if (!packed || !j.format->convert) return;
+    if (!packed || !j.format->before) return;
     p->left = (const char *)(const void *)trf__cpu_of(run)->work;
     p->left_step = j.format->row_bytes(p->k);
     j.rows = trf__tile_rows(p->k);
     trf__tiles(run, trf__row_tiles(p->m, p->k), trf__convert_tile, &j);
+}
+
+/* Where a converted row begins. */
+TRF__FN char *trf__converted_row(const trf__run *run, void *rows, int64_t row, int64_t k)
+{
+    return (char *)rows + (size_t)row * trf__formats[run->format].row_bytes(k);
 }
 
 /* Whether a product reads the packed form of a weight. Rows that begin inside a panel are slow, so
@@ -200,6 +209,10 @@ TRF__FN void trf__product_divide(trf__product_job *j, int threads)
     if (j->blas) { trf__blas_divide(j); return; }
     if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_divide(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
+    if (bf16) {
+        j->rows = trf__round_up(j->rows, unit);
+        if (2 * j->p.n * j->p.k <= TRF__BF16_NEAR) j->rows = trf__min64(j->rows, 64);
+    }
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),

@@ -94,7 +94,7 @@ TRF__INLINE const trf__process *trf__process_of(const trf__run *run)
 
 /* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
    thread runs them. */
-TRF__FN void trf__amx_on(const trf__run *run, int workers, int64_t n_tiles,
+TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
                            trf__tile_function *function, const void *job)
 {
     trf__team *team = trf__cpu_of(run)->team;
@@ -112,7 +112,7 @@ TRF__FN void trf__amx_on(const trf__run *run, int workers, int64_t n_tiles,
 TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function,
                         const void *job)
 {
-    trf__amx_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
+    trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
@@ -123,7 +123,7 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
     const trf__cpu *cpu = trf__cpu_of(run);
     int workers = cpu->threads, team = 0, gated = blas && cpu->gate && n_tiles > 0;
     if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles), &team);
-    trf__amx_on(run, workers, n_tiles, function, job);
+    trf__tiles_on(run, workers, n_tiles, function, job);
     if (gated) cpu->gate->leave(workers, team);
 }
 
@@ -179,7 +179,7 @@ TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
 
 #if !TRF__THREADS
 
-/* Without threads there is no team, and trf__amx_on runs all tiles itself. */
+/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
 TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 

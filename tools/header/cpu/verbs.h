@@ -118,8 +118,16 @@ TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
 /* Kernels with tiles read rows by sixteen. */
 TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 {
-    return trf__formats[format].row_bytes
+    return trf__formats[format].before
                ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
+}
+
+TRF__FN size_t trf__cpu_converts(int format, int64_t k, int64_t part)
+{
+    const trf__format *f = &trf__formats[format];
+    if (format != TRF__BF16 || TRF__REAL_BYTES == 8 || k % 32 || part % 32 ||
+        !trf__bf16_reads_rows()) return 0;
+    return f->row_bytes(k);
 }
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)

@@ -202,7 +202,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>act-lists >>alike >>pass-open >>pass-grow
+//                     >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike
+//                     >>pass-open >>pass-grow
 //                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
 //                     >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack

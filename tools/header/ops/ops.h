@@ -39,6 +39,8 @@
 //   trf__act          an activation: only the backend knows its type (trf_real on the CPU, perhaps
 //                     16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
+//   converted rows    an activation that only products with packed weights read, in the form in
+//                     which they read it. An op writes it if `converts` says so
 //
 // Time. Calls run in the order of issue, perhaps later. `sync` waits for all of them and returns
 // the first error, in this call and in every later one. Therefore ops return nothing.
@@ -188,6 +190,7 @@ typedef struct trf__linear {
     trf__mat w;
     const trf_real *b;                  /* or NULL */
     int64_t rows, out, in;
+    int converted;                      /* 1: x is converted rows */
 } trf__linear;
 
 typedef struct trf__linear_dx {
@@ -214,6 +217,7 @@ typedef struct trf__activate {
     const trf__act *h;
     int64_t rows, width;
     int kind, gate;                     /* kind: a trf_activation */
+    int converted;                      /* 1: a becomes converted rows, and h scratch */
     trf__rows at;
     trf__drop drop;
 } trf__activate;
@@ -295,6 +299,7 @@ typedef struct trf__attention {
     trf__act *out;                      /* (queries, heads * d_head) without gaps */
     trf_real *stats;                    /* (queries, heads, 2) statistics of the softmax for the
                                            gradient, in the backend's own form; or NULL */
+    int converted;                      /* 1: out becomes converted rows */
 } trf__attention;
 
 typedef struct trf__attention_gradient {
@@ -319,6 +324,7 @@ typedef struct trf__attention_weights {
 typedef struct trf__norm {              /* (rows, d) */
     trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
                                            norm, the sum alone */
+    void *converted;                    /* y once more, as converted rows; or NULL */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;        /* bias NULL: none */
@@ -722,7 +728,9 @@ typedef struct trf__drawing {
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
-   converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
+   converted    bytes of `rows` rows of k numbers that a product converts before it begins; or 0
+   converts     bytes of a row of k numbers that an op writes converted, `part` of them at a time;
+                0: it writes floats. No more than k floats have
    kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
@@ -753,6 +761,7 @@ typedef struct trf__drawing {
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
     X(size_t, converted, (int format, int64_t rows, int64_t k)) \
+    X(size_t, converts, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {
@@ -820,7 +829,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 21
+#define TRF__COLUMN_VERSION 22
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

@@ -147,7 +147,7 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__operands sub = trf__operands_of(pass, stack, &stack->sublayers[last]);
     int i = last + 1 - stack->per_layer;
     const trf__sublayer *below = &stack->sublayers[i > 0 ? i - 1 : 0];
-    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->next_norm);
+    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, NULL, below->s, below->next_norm);
     for (; i < last; i++) trf__sublayer_forward(pass, stack, i);
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }

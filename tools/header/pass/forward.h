@@ -94,6 +94,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.attention.max_queries = stack->max_queries;
     sub.attention.max_keys = cross ? stack->max_memory : stack->max_keys;
     sub.drop = layer->hidden_drop;
+    sub.hidden_converted = trf__converted_bytes(pass, is->hidden,
+                                                is->heads ? is->d_head : is->hidden) > 0;
     sub.projected = layer->projected; sub.hidden = layer->hidden; sub.stats = layer->stats;
     sub.memory = sub.fresh = layer->memory;
     if (cache && cross) {
@@ -131,11 +133,13 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
-                             trf_real *stats, const trf__act *x, trf__norm_params norm)
+                             void *converted, trf_real *stats, const trf__act *x,
+                             trf__norm_params norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
     n.y = y;
+    n.converted = converted;
     n.stats = stats;
     pass->run.backend->add_norm(&pass->run, &n);
 }
@@ -187,6 +191,14 @@ TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack
     return i > 0 ? stack->sublayers[i - 1].s : stack->embedded;
 }
 
+/* Whether the norm in front of sublayer i has left its result in pass->converted too. */
+TRF__FN int trf__stream_converted(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    if (!pass->converted) return 0;
+    if (i > 0) return stack->sublayers[i - 1].next_norm.gain >= 0;
+    return stack->first_norm.gain >= 0 || (stack->embeds && stack->embed_norm.gain >= 0);
+}
+
 /* Sublayer i: y and s from the streams. */
 TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, int i)
 {
@@ -194,6 +206,8 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     const trf__act *in = trf__stream_in(stack, i);
     trf__operands sub = trf__operands_of(pass, stack, layer);
     trf__norm n = trf__norm_of(pass, stack, layer->next_norm);
+    sub.converted = trf__stream_converted(pass, stack, i);
+    if (sub.converted) in = pass->converted;
     if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
         trf__attention_forward(&pass->run, &sub, pass->proj, in,
@@ -202,6 +216,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     }
     n.s = layer->s;
     n.y = layer->next_norm.gain >= 0 ? layer->y : NULL;
+    n.converted = n.y && i + 1 < stack->n_sublayers ? pass->converted : NULL;
     n.stats = layer->norm_stats;
     n.x = trf__stream_res(pass, stack, i);
     n.sub = pass->proj;
@@ -235,7 +250,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
     pass->run.backend->embed(&pass->run, &e);
     if (!normalises) return;
-    trf__norm_alone(pass, stack, stack->embedded, stack->embed_stats, stack->sum,
+    trf__norm_alone(pass, stack, stack->embedded, pass->converted, stack->embed_stats, stack->sum,
                     stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
         trf__activate a;
@@ -254,8 +269,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     int i;
     if (stack->embeds) trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
-        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded,
-                        stack->first_norm);
+        trf__norm_alone(pass, stack, stack->first_y, pass->converted, stack->first_stats,
+                        stack->embedded, stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__run_cancelled(&pass->run, err));
@@ -267,7 +282,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_norm);
+        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,
+                        stack->final_norm);
     }
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;

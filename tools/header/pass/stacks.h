@@ -187,6 +187,8 @@ typedef struct trf__pass {
     int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
                                            (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
+    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
+                                           if the backend converts them; or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -210,6 +212,12 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
 //                 set for all sublayers; with a number for each distance, its gradients of every
 //                 sequence (sentences, heads, buckets)
+
+/* Bytes of a converted row, or 0: the pass keeps floats. */
+TRF__FN size_t trf__converted_bytes(const trf__pass *pass, int64_t k, int64_t part)
+{
+    return pass->training ? 0 : pass->run.backend->converts(pass->run.format, k, part);
+}
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
                                  int64_t columns)
@@ -357,6 +365,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     const trf_config *c = pass->config;
     const trf__limits *l = &pass->plan.limits;
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
+    size_t bytes;
     if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
     pass->table = NULL;
     if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(cursor, l->longest, d);
@@ -365,6 +374,9 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_RELATIVE)
         pass->buckets = (int32_t *)trf__take(cursor, 2 * trf__distances(c), sizeof(int32_t));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
+    bytes = trf__converted_bytes(pass, d, d);
+    pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
+    if (bytes == 0) pass->converted = NULL;
     trf__take_losses(cursor, pass);
     if (!pass->training) return;
     pass->back.ds = trf__take_acts(cursor, pass, rows, d);

@@ -63,6 +63,7 @@ typedef struct trf__operands {
                                            v are */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
+    int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
                                                          `projected`, the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
@@ -77,13 +78,19 @@ typedef struct trf__operands {
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
-/* y (rows, out) = x w^T + b */
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
+/* y (rows, out) = x w^T + b; x is converted rows if `converted`. */
+TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act *x, int converted,
+                               trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)
 {
     trf__linear l;
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
+    l.converted = converted;
     run->backend->linear(run, &l);
+}
+TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
+                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
+{
+    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
 }
 
 /* The rows of in_w that make keys and values. */
@@ -95,11 +102,12 @@ TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 }
 
 /* Keys and values of m (M, d). */
-TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
+TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m,
+                                 int converted)
 {
-    trf__project(run, sub->fresh, m, trf__keys_weight(sub),
-                 sub->in_b ? sub->in_b + sub->q_width : NULL, sub->memory_rows, 2 * sub->k_width,
-                 sub->d);
+    trf__project_rows(run, sub->fresh, m, converted, trf__keys_weight(sub),
+                      sub->in_b ? sub->in_b + sub->q_width : NULL, sub->memory_rows,
+                      2 * sub->k_width, sub->d);
 }
 
 /* Where queries, keys and values lie: side by side in one projection (self-attention), or keys and
@@ -161,9 +169,9 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
 TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
                                     const trf__act *x, const trf__act *m)
 {
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows,
-                 sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
     trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
 }
 
@@ -174,6 +182,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     trf__attention a;
     a.in = trf__attention_of(run, sub);
     a.out = sub->hidden;
+    a.converted = sub->hidden_converted;
     a.stats = sub->stats;
     trf__attention_project(run, sub, x, m);
     if (sub->slots) {
@@ -183,7 +192,8 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
         run->backend->append_kv(run, &r);
     }
     run->backend->attention(run, &a);
-    trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->q_width);
+    trf__project_rows(run, y, sub->hidden, sub->hidden_converted, sub->out_w, sub->out_b, sub->rows,
+                      sub->d, sub->q_width);
 }
 
 /* If y is NULL, computes only what the backward pass needs. */
@@ -192,13 +202,17 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, tr
 {
     trf__activate a;
     a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f;
-    a.kind = sub->activation; a.gate = sub->gate;
+    a.kind = sub->activation; a.gate = sub->gate; a.converted = sub->hidden_converted;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f << sub->gate,
-                 sub->d);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->f << sub->gate, sub->d);
     run->backend->activate(run, &a);
-    if (y) trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
+    if (!y) return;
+    trf__project_rows(run, y, sub->hidden, sub->hidden_converted, sub->out_w, sub->out_b, sub->rows,
+                      sub->d, sub->f);
 }
+
+// >>sublayer-gradients the mirror of both
 
 #if !defined(TRF_NO_TRAIN)
 

@@ -225,7 +225,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
             /* only cross-attention reads the source */
             if (layer->is.kind != TRF__CROSS) continue;
             sub = trf__operands_of(pass, &pass->decoder, layer);
-            trf__project_memory(&pass->run, &sub, pass->encoder.out);
+            trf__project_memory(&pass->run, &sub, pass->encoder.out, 0);
             r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
             r.fresh = sub.fresh; r.slots = slots;
             r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
