@@ -1029,6 +1029,54 @@ static int fail_everywhere(int what, int broken)
     return (int)k - 2;
 }
 
+/* Cancels at call number `at`. */
+typedef struct countdown { int64_t calls, at; } countdown;
+static int counts_down(void *user)
+{
+    countdown *c = (countdown *)user;
+    return ++c->calls == c->at;
+}
+
+/* A read that fails half-way has copied some states already: no copy may be under way when it
+   returns, as the caller may free the reader then. The next read is whole. */
+static void test_reads_that_are_cancelled(void **state)
+{
+    const int32_t all = TRF_READ_ENCODER_STATES | TRF_READ_DECODER_STATES | TRF_READ_ENCODER_SELF | TRF_READ_LOGITS;
+    trf_config config = config_of(POST_TIED);
+    trf_reader_options options;
+    trf_reading reading;
+    trf_model *model = NULL;
+    trf_reader *reader = NULL;
+    trf_batch batch = kit_fill(&data, 6, 1, 9, VOCAB, 77);
+    countdown count = {0, 0};
+    uint64_t want = 0;
+    int64_t copies = 0;
+    (void)state;
+    separate_reset();
+    memset(&options, 0, sizeof options);
+    options.hooks.user = &count;
+    options.hooks.cancel = counts_down;
+    OK(trf_model_create(&model, &config, NULL, &err));
+    OK(trf_reader_create(&reader, model, &options, &err));
+    OK(trf_reader_read(reader, &batch, all, NULL, &reading, &err));
+    want = hash_tensor(HASH_START, reading.logits);
+    do {
+        const int64_t before = separate.n.fetches + separate.n.downloads;
+        trf_status status;
+        count.calls = 0;
+        count.at++;
+        status = trf_reader_read(reader, &batch, all, NULL, &reading, &err);
+        assert_int_equal(separate.n_late, 0);
+        if (status == TRF_OK) break;
+        assert_int_equal(status, TRF_E_CANCELLED);
+        copies += separate.n.fetches + separate.n.downloads - before;
+    } while (count.at < 1000);
+    assert_true(count.at > 3 && count.at < 1000 && copies > 0);
+    assert_true(want == hash_tensor(HASH_START, reading.logits));
+    trf_reader_destroy(reader);
+    trf_model_destroy(model);
+}
+
 /* A model whose file has a tied matrix under each of its names, as PyTorch writes it; loading
    compares them. */
 static void save_tied(const char *path)
@@ -1097,6 +1145,7 @@ int main(void)
         cmocka_unit_test(test_host_accesses_fault),
         cmocka_unit_test(test_device_is_strict),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_reads_that_are_cancelled),
     };
     int failed;
     if (folder_make("separate", 0)) return 1;

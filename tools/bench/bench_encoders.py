@@ -1,7 +1,7 @@
 """bench_encoders.py - a sentence encoder here, in PyTorch, onnxruntime and OpenVINO, alternating, as a table of ratios.
 
-usage: bench_encoders.py BENCH FOLDER MODEL [ROUNDS]      BENCH: build/bench   FOLDER: a model of Hugging Face (BERT)
-MODEL: what trf import has made of it
+usage: bench_encoders.py BENCH FOLDER MODEL [ROUNDS [FORMATS]]      BENCH: build/bench   FOLDER: a model of Hugging Face (BERT)
+MODEL: what trf import has made of it   FORMATS: some of float32,bf16,int8,bf16x3 (all), and who is compared with them
 needs: torch, transformers, onnxruntime, onnx, onnxscript, numpy; openvino, without which its columns are left out
 
 Sentences/s of batches without padding: all sentences have 20 or 120 tokens, [CLS] and [SEP] included. PyTorch is eager, or
@@ -82,11 +82,13 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         export(folder, work)
         own = {"float32": (), "bf16": ("bf16",), "int8": ("int8",), "bf16x3": ("full", "bf16x3")}
+        if len(sys.argv) > 5: own = {n: own[n] for n in sys.argv[5].split(",")}
         peers = {"PyTorch": (("torch", "compiled"), ("float32", "bf16x3")), "onnxruntime": (("onnx",), ("float32", "bf16x3")),
                  "onnxruntime int8": (("onnx_int8",), ("int8",))}
         if importlib.util.find_spec("openvino"):
             peers |= {"OpenVINO": (("openvino",), ("float32", "bf16x3")), "OpenVINO bf16": (("openvino_bf16",), ("bf16",))}
         else: print("left out: OpenVINO is not installed")
+        peers = {n: (kinds, [a for a in beside if a in own]) for n, (kinds, beside) in peers.items() if set(beside) & set(own)}
         print(f"{'tokens':>6} {'batch':>5} {'threads':>7}" + "".join(f"{n:>9}" for n in own) + "".join(f"{n:>22}" for n in peers))
         for threads in (1, 2):
             for tokens in (20, 120):
