@@ -9389,9 +9389,10 @@ TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
 }
 
 /* Rounds sixteen numbers x * inverse to integers -127 .. 127, halves to the even one: the sum with
-   1.5 * 2^23 has the integer in its lowest bits. flip: bits that change in each. Rounded apart:
-   files are written at the base level, and must have the integers that other levels pack. */
-TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int flip)
+   1.5 * 2^23 has the integer in its lowest bits. Returns them as floats. flip: bits that change in
+   each that is written. Rounded apart: files are written at the base level, and must have the
+   integers that other levels pack. */
+TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int flip)
 {
     const double magic = TRF__REAL_BYTES == 8 ? 6755399441055744.0 : 12582912.0;
     trf__v16 y = trf__apart(x, trf__set(inverse), trf__set((trf_real)magic));
@@ -9418,6 +9419,7 @@ TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int f
         }
     }
 #endif
+    return trf__sub(y, trf__set((trf_real)magic));
 }
 
 /* A row of x as a kernel reads it. A row that is not finite keeps no numbers: NaN * 0 would be NaN,
@@ -9452,8 +9454,9 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         char *numbers = panel + 4 * (r % 16);
         const trf_real *from = w + (first + r) * in;
         float *scales = (float *)(void *)(panel + trf__int8_scales_at(in));
-        int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in)), sum = 0;
+        int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in));
         trf_real inverse = 0;
+        trf__v16 sum = trf__set(0);     /* exact: of whole numbers, below 2^24 */
         scales[r % 16] = 0;
         if (r < rows && scales_given) {
             scales[r % 16] = (float)scales_given[first + r];
@@ -9462,11 +9465,11 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         for (c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
-                trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse, 0);
-            for (t = 0; t < TRF__WIDE; t++) sum += sixteen[t];
+                sum = trf__add(sum, trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse,
+                                                    0));
             for (t = 0; t < TRF__WIDE; t += 4) memcpy(numbers + (c + t) * 16, sixteen + t, 4);
         }
-        sums[r % 16] = -128 * sum;
+        sums[r % 16] = -128 * (int32_t)trf__sum(sum);
     }
 }
 
@@ -42428,4 +42431,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1596610224
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3863368147
