@@ -4763,6 +4763,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__add_numbers TRF__NAMED(trf__add_numbers)
 #define trf__softmax_row TRF__NAMED(trf__softmax_row)
 #define trf__weights_row TRF__NAMED(trf__weights_row)
+#define trf__seen16 TRF__NAMED(trf__seen16)
 #define trf__attention_rows TRF__NAMED(trf__attention_rows)
 #define trf__attention_bits TRF__NAMED(trf__attention_bits)
 #define trf__drop_weights TRF__NAMED(trf__drop_weights)
@@ -11672,6 +11673,12 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
+/* So many keys that queries before `end` see, in whole vectors: at most m16. */
+TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
+{
+    return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
+}
+
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
@@ -11680,7 +11687,7 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
 {
     int64_t i, query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
-    trf__mm(trf__product_of(work->s, work->m16, n, work->m16, h->in->d_head,
+    trf__mm(trf__product_of(work->s, work->m16, n, trf__seen16(h, i0 + n), h->in->d_head,
                             trf__view_of(q, h->in->ldq, 1), keys, 0));
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
@@ -11809,6 +11816,7 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
         int64_t rows = trf__min64(TRF__QUERIES, n - i0);
         trf_real stats[2];
         s.m = out.m = trf__round_up(rows, 16);
+        s.n = trf__seen16(h, i0 + rows);
         for (i = 0; i < rows; i++)
             trf__bf16_row(queries + (size_t)i * q_step, q + (i0 + i) * a->in.ldq, d);
         trf__bf16_product(NULL, s, work->kt, 0);
@@ -11860,7 +11868,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0),
             seen = trf__keys_seen(&h, i0 + n - 1);
-        int64_t seen16 = trf__round_up(seen, 16);
+        const int64_t seen16 = trf__seen16(&h, i0 + n);
         trf__attention_rows(&h, &work, keys, NULL, a->stats, i0, n);
         if (trf__dropping(run, &a->in.drop)) {
             trf__attention_bits(run, &h, work.bits, i0, n, seen16 / 8);
@@ -11958,12 +11966,12 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     const trf__drop *drop = &a->in.drop;
     int dropping = trf__dropping(run, drop);
     int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
-    int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
+    const int64_t seen16 = trf__seen16(h, i0 + n);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
     trf_real delta;
     trf__attention_rows(h, work, trf__view_of(work->kt, work->m16, 16), a->stats, NULL, i0, n);
     /* dD = dout v^T */
-    trf__mm(trf__product_of(work->ds, work->m16, n, work->m16, d, trf__view_of(dout, ldo, 1),
+    trf__mm(trf__product_of(work->ds, work->m16, n, seen16, d, trf__view_of(dout, ldo, 1),
                             trf__view_of(work->vt, work->m16, 16), 0));
     if (dropping) trf__attention_bits(run, h, work->bits, i0, n, seen16 / 8);
     for (i = 0; i < n; i++) {
@@ -11971,12 +11979,12 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16);
         delta = trf__dot(dout + i * ldo, out + i * ldo, d);
         if (a->dbias)
-            trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, work->m16, delta,
+            trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, seen16, delta,
                                    h->scale);
         else if (a->in.bias.numbers && a->partial)
             trf__numbers_row_gradient(a->partial + trf__pairs_of(h, i0 + i, 1), s, ds,
-                                      h->span->n_key, delta, h->scale);
-        else trf__attention_row_gradient(s, ds, work->m16, delta, h->scale);
+                                      trf__min64(seen16, h->span->n_key), delta, h->scale);
+        else trf__attention_row_gradient(s, ds, seen16, delta, h->scale);
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, s, seen16);
     }
 }
@@ -42431,4 +42439,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3863368147
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3682369452
