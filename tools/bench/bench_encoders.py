@@ -73,6 +73,7 @@ def main():
     if sys.argv[1] == "--alone":
         kind, folder, sentences, tokens, threads, work = sys.argv[2:]
         return alone(kind, folder, int(sentences), int(tokens), int(threads), work)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"            # idle threads of OpenBLAS spin for a while after a program begins
     bench, folder, model = sys.argv[1:4]
     rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
     peer = lambda *a: float(subprocess.run([sys.executable, __file__, "--alone", *map(str, a)], capture_output=True, text=True,

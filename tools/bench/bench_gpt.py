@@ -8,7 +8,7 @@ A step: 8 texts of 256 random tokens, loss, gradients, clipping at 1, Adam, with
 bf16 here. Each turn is the fastest step of three seconds. The faster of eager and compiled counts. Printed: medians of ROUNDS
 (default 3) turns in tokens/s, the median of the ratios, and the least and the largest ratio.
 """
-import re, statistics, subprocess, sys, time
+import os, re, statistics, subprocess, sys, time
 
 LAYERS, D, HEADS, FF, V, TEXTS, TOKENS = 6, 256, 4, 1024, 10000, 8, 256
 
@@ -56,6 +56,7 @@ def alone(compiled, threads, bf16):
 
 def main():
     if sys.argv[1] == "--alone": return alone(*map(int, sys.argv[2:]))
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"            # idle threads of OpenBLAS spin for a while after a program begins
     bench, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
     run = lambda *a: subprocess.run([*map(str, a)], capture_output=True, text=True, check=True).stdout
     ours = lambda threads, kind: float(re.search(r"threads: ([0-9]+) tokens/s", run(bench, "gpt", threads, *kind)).group(1))

@@ -1,18 +1,18 @@
 """bench_llama.py - a Llama here and in llama.cpp, alternating: opening a file, drawing tokens, peak memory.
 
-usage: bench_llama.py BENCH [ROUNDS]      BENCH: build/bench
+usage: bench_llama.py BENCH [ROUNDS [SHAPES]]      BENCH: build/bench   SHAPES: some of 15,110,520 (the first two)
 needs: gguf, numpy; llama.cpp: the shared library that LLAMA_LIBRARY names, built for this processor from the source package of
 llama-cpp-python (0.3.36), or the wheel xllamacpp, which knows AVX2 alone. With gcc 12 the former dies of SIGILL on Q8_0 with AMX:
 one line __asm__ volatile("" : : "r"(&tc) : "memory"); before _tile_loadconfig in ggml-cpu/amx/mmq.cpp mends it.
 
-Shapes of 15 and 110 million weights (288 x 6 layers, 768 x 12), 32,000 tokens, random weights: float32, bf16, and 8 bits (here
+Shapes of 15, 110 and 520 million weights (288 x 6 layers, 768 x 12, 1536 x 15), 32,000 tokens, random weights: float32, bf16, and 8 bits (here
 int8, there Q8_0). Sequences begin with one token. Here tokens are drawn, at temperature 1; there the model is computed alone. Memory
 is the peak of the process; of llama.cpp's what Python had before is subtracted. In parentheses: ours over theirs. Each figure is the
 median over ROUNDS (default 3) turns, and only ratios mean something.
 """
 import ctypes, os, re, statistics, subprocess, sys, tempfile, time
 
-SHAPES = {"15": (288, 6, 6, 768), "110": (768, 12, 12, 2048)}
+SHAPES = {"15": (288, 6, 6, 768), "110": (768, 12, 12, 2048), "520": (1536, 15, 12, 4096)}
 FORMATS = {"float32": ("F32", "full"), "bf16": ("BF16", "bf16"), "8 bits": ("Q8_0", "int8")}
 TOKENS = 32000
 
@@ -92,11 +92,13 @@ def figures(command):
     return [float(x) for x in re.search(r"opened in (\S+) ms, (\S+) tokens/s, peak (\S+) MB", text).groups()]
 
 
-def main(bench, rounds=3):
+def main(bench, rounds=3, shapes="15,110"):
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"            # idle threads of OpenBLAS spin for a while after a program begins
     with tempfile.TemporaryDirectory() as work:
         print("| weights, sequences, threads | tokens/s | llama.cpp | opening, ms | llama.cpp | peak, MB | llama.cpp |")
         print("|---|---|---|---|---|---|---|")
-        for size, shape in SHAPES.items():
+        for size in shapes.split(","):
+            shape = SHAPES[size]
             for name, (theirs, ours) in FORMATS.items():
                 gguf, packed = f"{work}/{size}.{theirs}", f"{work}/{size}.{ours}"
                 make(gguf, shape, theirs)
@@ -113,5 +115,5 @@ def main(bench, rounds=3):
 
 if __name__ == "__main__":
     if len(sys.argv) == 6 and sys.argv[1] == "alone": alone(sys.argv[2], *map(int, sys.argv[3:]))
-    elif len(sys.argv) in (2, 3): main(sys.argv[1], *map(int, sys.argv[2:]))
+    elif 2 <= len(sys.argv) <= 4: main(sys.argv[1], *map(int, sys.argv[2:3]), *sys.argv[3:])
     else: sys.exit(__doc__)
