@@ -134,6 +134,26 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
 #endif
 }
 
+/* Sixteen rounded numbers in order, 16 bits each. */
+TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
+{
+    int i;
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+    for (i = 0; i < TRF__PARTS; i++) {
+        trf__bits_in_memory bits = __builtin_convertvector((trf__uvec)x.part[i] >> 16,
+                                                           trf__bits_in_memory);
+        memcpy((char *)to + i * (32 / TRF__PARTS), &bits, sizeof bits);
+    }
+#else
+    trf_real numbers[TRF__WIDE];
+    trf__store(numbers, x);
+    for (i = 0; i < TRF__WIDE; i++) {
+        uint16_t bits = (uint16_t)(trf__float_bits((float)numbers[i]) >> 16);
+        memcpy((char *)to + 2 * i, &bits, sizeof bits);
+    }
+#endif
+}
+
 /* A block of a matrix's first `rows` rows and `deep` columns, as floats. */
 TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
@@ -208,20 +228,13 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
 {
     trf_real chunk[16 * 16];
     int64_t h, r;
-    int part;
     memset(to, 0, (size_t)rows * 64);
     for (h = 0; h < trf__min64(32, numbers); h += 16) {
         trf__pack_panel(chunk, trf__view_of(a.at + h * a.column, a.row, a.column), rows,
                         numbers - h);
-        for (r = 0; r < rows; r++) {
-            trf__v16 x = trf__bf16_round(trf__load(chunk + 16 * r));
-            char *at = (char *)(to + 16 * r) + 2 * h;
-            for (part = 0; part < TRF__PARTS; part++, at += 32 / TRF__PARTS) {
-                trf__bits_in_memory bits = __builtin_convertvector((trf__uvec)x.part[part] >> 16,
-                                                                   trf__bits_in_memory);
-                memcpy(at, &bits, sizeof bits);
-            }
-        }
+        for (r = 0; r < rows; r++)
+            trf__bf16_store((char *)(to + 16 * r) + 2 * h,
+                            trf__bf16_round(trf__load(chunk + 16 * r)));
     }
 }
 #endif
@@ -393,17 +406,12 @@ void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
 /* A part of a converted row: n numbers, a multiple of sixteen. */
 TRF__FN void trf__bf16_row(void *row, const trf_real *x, int64_t n)
 {
-    uint16_t *to = (uint16_t *)row;
-    trf_real rounded[TRF__WIDE];
     int64_t c;
-    int i;
 #if TRF__BF16_PAIRS
-    if (trf__has_dpbf16()) { trf__bf16_row_pairs(to, x, n); return; }
+    if (trf__has_dpbf16()) { trf__bf16_row_pairs((uint16_t *)row, x, n); return; }
 #endif
-    for (c = 0; c < n; c += 16) {
-        trf__store(rounded, trf__bf16_round(trf__load(x + c)));
-        for (i = 0; i < 16; i++) to[c + i] = (uint16_t)(trf__float_bits((float)rounded[i]) >> 16);
-    }
+    for (c = 0; c < n; c += 16)
+        trf__bf16_store((char *)row + 2 * c, trf__bf16_round(trf__load(x + c)));
 }
 
 /* Bytes of a converted row of k numbers, a multiple of 32. */

@@ -124,10 +124,8 @@ TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 
 TRF__FN size_t trf__cpu_converts(int format, int64_t k, int64_t part)
 {
-    const trf__format *f = &trf__formats[format];
-    if (format != TRF__BF16 || TRF__REAL_BYTES == 8 || k % 32 || part % 32 ||
-        !trf__bf16_reads_rows()) return 0;
-    return f->row_bytes(k);
+    const int rows = format == TRF__BF16 && TRF__REAL_BYTES == 4 && trf__bf16_reads_rows();
+    return rows && k % 32 == 0 && part % 32 == 0 ? trf__bf16_row_bytes(k) : 0;
 }
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
