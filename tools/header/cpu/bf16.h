@@ -672,7 +672,7 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const uint32_t *panels = (const uint32_t *)packed + row / 16 * trf__bf16_words(p.k);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
-    const int64_t room = p.left ? TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
+    const int64_t room = p.left ? (int64_t)TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
     if (kernel->tiles) trf__amx_begin();
