@@ -334,10 +334,10 @@ static KIT_UNUSED trf_real *read_rows(const void *rows, int64_t n, int64_t k)
 static KIT_UNUSED void converted_rows_by_one(void)
 {
     int round;
-    for (round = 0; round < (kit_all() ? 200 : 40); round++) {
-        int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 150) * (drawn() + 1)), i;
-        int64_t k = 32 * (1 + (int64_t)((round % 8 ? 4 : 40) * (drawn() + 1)));
-        int64_t out = 1 + (int64_t)(50 * (drawn() + 1)), gate = round % 2;
+    for (round = 0; round < (kit_all() ? 200 : 10); round++) {
+        int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 50) * (drawn() + 1)), i;
+        int64_t k = 32 * (1 + (int64_t)((round % 8 ? 2 : 20) * (drawn() + 1)));
+        int64_t out = 1 + (int64_t)(20 * (drawn() + 1)), gate = round % 2;
         trf_real *h = numbers(rows * k << gate), *a = numbers(rows * k), *w = numbers(out * k);
         trf_real *s = numbers(rows * k), *gain = numbers(k), *y = numbers(rows * out), *z = numbers(rows * out);
         trf_real *wanted, *got;
@@ -434,10 +434,10 @@ static KIT_UNUSED void plain_head(trf_real *to, const trf_real *q, const trf_rea
 /* Attention in tiles, and what it leaves to floats: few queries. */
 static KIT_UNUSED void attention_by_one(int tiles)
 {
-    static const int32_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100};
-    enum { SPANS = sizeof lengths / sizeof *lengths, HEADS = 3 };
+    static const int32_t lengths[] = {0, 1, 7, 8, 17, 33, 65};
+    enum { SPANS = sizeof lengths / sizeof *lengths, HEADS = 2 };
     int round, s, h;
-    for (round = 0; round < 12; round++) {
+    for (round = 0; round < 8; round++) {
         const int64_t d = round % 3 == 2 ? 96 : 32 << round % 3, groups = round % 4 == 3 ? 1 : HEADS;
         const int64_t width = HEADS * d, ld = width + 2 * groups * d;
         trf__span spans[SPANS];
