@@ -1377,10 +1377,10 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL. Answers differ slightly from those of FULL.
    BF16  weights, and activations that products read, are rounded to the nearest number, ties to
-         even. With AMX so are the operands of attention's products, where a sequence has 8 queries
-         or more and d_head is a multiple of 32; else those products stay FULL. Packed weights take
-         about half the memory. One sentence is translated faster than with FULL; with AMX a large
-         batch is too (tools/bench/bench.md).
+         even. The products inside attention stay FULL, but for one case: with AMX, if d_head is a
+         multiple of 32 and a pass without a cache reads 8 tokens of a sequence or more, their
+         operands are rounded too. Packed weights take about half the memory. One sentence is
+         translated faster than with FULL; with AMX a large batch is too (tools/bench/bench.md).
    INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.
@@ -4665,7 +4665,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__conversion TRF__NAMED(trf__conversion)
 #define trf__convert_tile TRF__NAMED(trf__convert_tile)
 #define trf__convert TRF__NAMED(trf__convert)
-#define trf__converted_row TRF__NAMED(trf__converted_row)
+#define trf__converted_at TRF__NAMED(trf__converted_at)
 #define trf__reads_packed TRF__NAMED(trf__reads_packed)
 #define trf__format_of TRF__NAMED(trf__format_of)
 #define trf__add_bias TRF__NAMED(trf__add_bias)
@@ -4703,7 +4703,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_packs TRF__NAMED(trf__cpu_packs)
 #define trf__cpu_packed_bytes TRF__NAMED(trf__cpu_packed_bytes)
 #define trf__cpu_converted TRF__NAMED(trf__cpu_converted)
-#define trf__cpu_converts TRF__NAMED(trf__cpu_converts)
+#define trf__cpu_converted_row TRF__NAMED(trf__cpu_converted_row)
 #define trf__cpu_kernel TRF__NAMED(trf__cpu_kernel)
 #define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
 #define trf__pack_tile TRF__NAMED(trf__pack_tile)
@@ -5433,8 +5433,8 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   trf__act          an activation: only the backend knows its type (trf_real on the CPU, perhaps
 //                     16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
-//   converted rows    an activation that only products with packed weights read, in the form in
-//                     which they read it. An op writes it if `converts` says so
+//   converted rows    an activation in the form in which products with packed weights read it.
+//                     The op before writes it where `converted_row` is not 0
 //
 // Time. Calls run in the order of issue, perhaps later. `sync` waits for all of them and returns
 // the first error, in this call and in every later one. Therefore ops return nothing.
@@ -6123,8 +6123,9 @@ typedef struct trf__drawing {
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
    converted    bytes of `rows` rows of k numbers that a product converts before it begins; or 0
-   converts     bytes of a row of k numbers that an op writes converted, `part` of them at a time;
-                0: it writes floats. No more than k floats have
+   converted_row
+                bytes of a converted row of k numbers, if an op can write `part` of them at a
+                time; at most those of k floats. 0: ops write floats
    kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
@@ -6155,7 +6156,7 @@ typedef struct trf__drawing {
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
     X(size_t, converted, (int format, int64_t rows, int64_t k)) \
-    X(size_t, converts, (int format, int64_t k, int64_t part)) \
+    X(size_t, converted_row, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {
@@ -9612,8 +9613,8 @@ enum {
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
-    TRF__BF16_NEAR = 5 << 18,       /* bytes of a matrix that stays in a level-2 cache: then tiles
-                                       of C may be small, and so stay there too */
+    TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
+                                       of C read it again from there, and stay there too */
     TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
                                        level-2 cache */
 };
@@ -10485,10 +10486,10 @@ TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. If the format's products read
-   converted rows: the bytes of a row of k numbers, and its conversion. `before`: products convert
-   all of A before they begin. Else they convert what they need of it, unless the op before has done
-   so, and a conversion can make a part of a row. Nothing else knows the layout of packed
-   weights. */
+   converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
+   converts all of A before it begins. With 0 it converts A block by block, unless the op before has
+   written converted rows; convert can then make a part of a row. Nothing else knows the layout of
+   packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -10543,7 +10544,7 @@ TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__prod
 }
 
 /* Where a converted row begins. */
-TRF__FN char *trf__converted_row(const trf__run *run, void *rows, int64_t row, int64_t k)
+TRF__FN char *trf__converted_at(const trf__run *run, void *rows, int64_t row, int64_t k)
 {
     return (char *)rows + (size_t)row * trf__formats[run->format].row_bytes(k);
 }
@@ -10892,7 +10893,7 @@ TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
                ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
 }
 
-TRF__FN size_t trf__cpu_converts(int format, int64_t k, int64_t part)
+TRF__FN size_t trf__cpu_converted_row(int format, int64_t k, int64_t part)
 {
     const int rows = format == TRF__BF16 && TRF__REAL_BYTES == 4 && trf__bf16_reads_rows();
     return rows && k % 32 == 0 && part % 32 == 0 ? trf__bf16_row_bytes(k) : 0;
@@ -11310,7 +11311,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
             trf__store_n(to + c, a, n);
         }
         if (j->converted)
-            trf__formats[run->format].convert(trf__converted_row(run, j->a, row, j->width), to,
+            trf__formats[run->format].convert(trf__converted_at(run, j->a, row, j->width), to,
                                               j->width);
     }
 }
@@ -11642,8 +11643,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     const int64_t end = trf__round_up(least, 16);
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
-    /* exp makes 0 of these. A whole vector is written, as it will be read: a processor waits for
-       numbers that were written one by one */
+    /* exp makes 0 of -infinity. A whole vector is stored: its next load would wait for numbers that
+       were stored one by one */
     if (whole < end)
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
@@ -11680,7 +11681,8 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* So many keys that queries before `end` see, in whole vectors: at most m16. */
+/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
+   m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
@@ -11779,7 +11781,7 @@ TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a
     const trf__format *format = &trf__formats[run->format];
     int64_t i, d = a->in.d_head;
     for (i = 0; i < n; i++)
-        format->convert(trf__converted_row(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
+        format->convert(trf__converted_at(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
                         h->first * format->number, rows + i * d, d);
 }
 
@@ -11793,7 +11795,7 @@ TRF__FN int trf__attention_in_tiles(const trf__run *run, const trf__attention *a
 }
 
 /* One head with q, k, v and P rounded to 16 bits. Queries and rows of P lie in `work` as converted
-   rows, keys and values as panels: those of 16 keys, and those of 16 columns of v. */
+   rows, keys and values as panels. A panel has 16 keys, or 16 columns of v. */
 TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, const trf__head *h,
                                   const trf__attention_scratch *work)
 {
@@ -12147,7 +12149,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
             trf_real *y = trf__to(j->y) + row * d;
             trf__norm_row(j, s, y, j->stats ? j->stats + 2 * row : local);
             if (j->converted)
-                trf__formats[run->format].convert(trf__converted_row(run, j->converted, row, d), y,
+                trf__formats[run->format].convert(trf__converted_at(run, j->converted, row, d), y,
                                                   d);
         }
     }
@@ -14318,7 +14320,7 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
 TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
-TRF__FN size_t trf__cuda_converts(int, int64_t, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_converted_row(int, int64_t, int64_t) { return 0; }
 TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
 {
     return format == TRF__INT8 ? NULL : "cuBLAS";
@@ -24369,7 +24371,7 @@ typedef struct trf__pass {
                                            (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
     trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend converts them; or NULL */
+                                           if the backend has them; or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -24397,7 +24399,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 /* Bytes of a converted row, or 0: the pass keeps floats. */
 TRF__FN size_t trf__converted_bytes(const trf__pass *pass, int64_t k, int64_t part)
 {
-    return pass->training ? 0 : pass->run.backend->converts(pass->run.format, k, part);
+    return pass->training ? 0 : pass->run.backend->converted_row(pass->run.format, k, part);
 }
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
@@ -26032,8 +26034,9 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
     pass->run.backend->embed(&pass->run, &e);
     if (!normalises) return;
-    trf__norm_alone(pass, stack, stack->embedded, pass->converted, stack->embed_stats, stack->sum,
-                    stack->embed_norm);
+    trf__norm_alone(pass, stack, stack->embedded,
+                    stack->first_norm.gain >= 0 ? NULL : pass->converted, stack->embed_stats,
+                    stack->sum, stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
         trf__activate a;
         TRF__ZERO(a);
@@ -42446,4 +42449,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1536721794
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1981313542

@@ -532,9 +532,9 @@ static size_t separate_converted(int format, int64_t rows, int64_t k)
 {
     return separate.cpu->converted(format, rows, k);
 }
-static size_t separate_converts(int format, int64_t k, int64_t part)
+static size_t separate_converted_row(int format, int64_t k, int64_t part)
 {
-    return separate.cpu->converts(format, k, part);
+    return separate.cpu->converted_row(format, k, part);
 }
 static const char *separate_kernel(const trf_device *device, int format)
 {

@@ -341,7 +341,7 @@ static KIT_UNUSED void converted_rows_by_one(void)
         trf_real *h = numbers(rows * k << gate), *a = numbers(rows * k), *w = numbers(out * k);
         trf_real *s = numbers(rows * k), *gain = numbers(k), *y = numbers(rows * out), *z = numbers(rows * out);
         trf_real *wanted, *got;
-        const size_t bytes = trf__cpu_converts(TRF__BF16, k, k);
+        const size_t bytes = trf__cpu_converted_row(TRF__BF16, k, k);
         char *to = (char *)malloc((size_t)rows * bytes);
         void *packed = malloc(trf__bf16_bytes(out, k));
         trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
@@ -377,7 +377,7 @@ static KIT_UNUSED void converted_rows_by_one(void)
         /* a product */
         run.backend->pack(&run, &pack);
         TRF__ZERO(j);
-        j.x = f.h; j.y = (trf__act *)(void *)y;
+        j.y = (trf__act *)(void *)y;
         j.w.packed = packed; j.w.format = TRF__BF16;
         j.rows = rows; j.in = k; j.out = out;
         j.x = (const trf__act *)(const void *)a;
@@ -401,11 +401,11 @@ static KIT_UNUSED void converted_rows(void **state)
         if (choose(way) && trf__bf16_reads_rows()) converted_rows_by_one();
     for (way = 0; way < KERNELS; way++) {
         if (!choose(way)) continue;
-        assert_int_equal(trf__cpu_converts(TRF__BF16, 64, 64) > 0, way < KERNELS - 1);
-        assert_int_equal(trf__cpu_converts(TRF__BF16, 48, 48), 0);
-        assert_int_equal(trf__cpu_converts(TRF__BF16, 96, 48), 0);      /* heads share a line of a row */
-        assert_int_equal(trf__cpu_converts(TRF__FLOAT32, 64, 64), 0);
-        assert_int_equal(trf__cpu_converts(TRF__INT8, 64, 64), 0);
+        assert_int_equal(trf__cpu_converted_row(TRF__BF16, 64, 64) > 0, way < KERNELS - 1);
+        assert_int_equal(trf__cpu_converted_row(TRF__BF16, 48, 48), 0);
+        assert_int_equal(trf__cpu_converted_row(TRF__BF16, 96, 48), 0);      /* heads share a line of a row */
+        assert_int_equal(trf__cpu_converted_row(TRF__FLOAT32, 64, 64), 0);
+        assert_int_equal(trf__cpu_converted_row(TRF__INT8, 64, 64), 0);
     }
     choose_again();
 }
@@ -434,8 +434,9 @@ static KIT_UNUSED void plain_head(trf_real *to, const trf_real *q, const trf_rea
 /* Attention in tiles, and what it leaves to floats: few queries. */
 static KIT_UNUSED void attention_by_one(int tiles)
 {
-    static const int32_t lengths[] = {0, 1, 7, 8, 17, 33, 65};
+    static const int32_t lengths[] = {0, 1, 7, 8, 17, 32, 65, 9, 15, 16, 31, 33, 48, 64, 100};
     enum { SPANS = sizeof lengths / sizeof *lengths, HEADS = 2 };
+    const int n_spans = kit_all() ? (int)SPANS : 7;
     int round, s, h;
     for (round = 0; round < 8; round++) {
         const int64_t d = round % 3 == 2 ? 96 : 32 << round % 3, groups = round % 4 == 3 ? 1 : HEADS;
@@ -443,18 +444,11 @@ static KIT_UNUSED void attention_by_one(int tiles)
         trf__span spans[SPANS];
         int64_t rows = 0, i, c;
         trf_real *x, *wanted = numbers(width), *floats, *got;
-        trf_device device = trf_device_default();
-        trf_hooks hooks;
-        trf__run run;
+        trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
         trf__attention a;
         void *to;
-        memset(&hooks, 0, sizeof hooks);
-        device.threads = 1 + round % 3;
-        run = trf__run_on(&device, &hooks);
-        run.format = TRF__BF16;
-        OK(run.backend->open(&run, &err));
         OK(run.backend->reserve(&run, 100, d, 0, 0, &err));
-        for (s = 0; s < SPANS; s++) {
+        for (s = 0; s < n_spans; s++) {
             TRF__ZERO(spans[s]);
             spans[s].query = spans[s].key = (int32_t)rows;
             spans[s].n_query = spans[s].n_key = lengths[s];
@@ -471,7 +465,7 @@ static KIT_UNUSED void attention_by_one(int tiles)
         a.in.k = (const trf__act *)(const void *)(x + width);
         a.in.v = (const trf__act *)(const void *)(x + width + groups * d);
         a.in.ldq = a.in.ldk = ld;
-        a.in.spans = spans; a.in.n_spans = SPANS; a.in.max_queries = a.in.max_keys = 100;
+        a.in.spans = spans; a.in.n_spans = n_spans; a.in.max_queries = a.in.max_keys = 100;
         a.in.heads = HEADS; a.in.kv_heads = (int)groups; a.in.d_head = (int)d;
         a.in.causal = round % 2 && round != 5;
         a.in.scale = 1 / sqrt((double)d);
@@ -482,7 +476,7 @@ static KIT_UNUSED void attention_by_one(int tiles)
         a.converted = 1;
         run.backend->attention(&run, &a);
         got = read_rows(to, rows, width);
-        for (s = 0; s < SPANS; s++)
+        for (s = 0; s < n_spans; s++)
             for (i = 0; i < spans[s].n_query; i++)
                 for (h = 0; h < HEADS; h++) {
                     const int64_t row = spans[s].query + i, at = h * groups / HEADS * d, m = spans[s].n_key;

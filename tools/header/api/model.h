@@ -132,10 +132,10 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL. Answers differ slightly from those of FULL.
    BF16  weights, and activations that products read, are rounded to the nearest number, ties to
-         even. With AMX so are the operands of attention's products, where a sequence has 8 queries
-         or more and d_head is a multiple of 32; else those products stay FULL. Packed weights take
-         about half the memory. One sentence is translated faster than with FULL; with AMX a large
-         batch is too (tools/bench/bench.md).
+         even. The products inside attention stay FULL, but for one case: with AMX, if d_head is a
+         multiple of 32 and a pass without a cache reads 8 tokens of a sequence or more, their
+         operands are rounded too. Packed weights take about half the memory. One sentence is
+         translated faster than with FULL; with AMX a large batch is too (tools/bench/bench.md).
    INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.

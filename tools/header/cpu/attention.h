@@ -294,8 +294,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     const int64_t end = trf__round_up(least, 16);
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
-    /* exp makes 0 of these. A whole vector is written, as it will be read: a processor waits for
-       numbers that were written one by one */
+    /* exp makes 0 of -infinity. A whole vector is stored: its next load would wait for numbers that
+       were stored one by one */
     if (whole < end)
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
@@ -332,7 +332,8 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* So many keys that queries before `end` see, in whole vectors: at most m16. */
+/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
+   m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
@@ -431,7 +432,7 @@ TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a
     const trf__format *format = &trf__formats[run->format];
     int64_t i, d = a->in.d_head;
     for (i = 0; i < n; i++)
-        format->convert(trf__converted_row(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
+        format->convert(trf__converted_at(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
                         h->first * format->number, rows + i * d, d);
 }
 
@@ -445,7 +446,7 @@ TRF__FN int trf__attention_in_tiles(const trf__run *run, const trf__attention *a
 }
 
 /* One head with q, k, v and P rounded to 16 bits. Queries and rows of P lie in `work` as converted
-   rows, keys and values as panels: those of 16 keys, and those of 16 columns of v. */
+   rows, keys and values as panels. A panel has 16 keys, or 16 columns of v. */
 TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, const trf__head *h,
                                   const trf__attention_scratch *work)
 {

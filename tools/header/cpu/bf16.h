@@ -44,8 +44,8 @@ enum {
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
-    TRF__BF16_NEAR = 5 << 18,       /* bytes of a matrix that stays in a level-2 cache: then tiles
-                                       of C may be small, and so stay there too */
+    TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
+                                       of C read it again from there, and stay there too */
     TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
                                        level-2 cache */
 };

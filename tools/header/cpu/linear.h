@@ -204,7 +204,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
             trf__store_n(to + c, a, n);
         }
         if (j->converted)
-            trf__formats[run->format].convert(trf__converted_row(run, j->a, row, j->width), to,
+            trf__formats[run->format].convert(trf__converted_at(run, j->a, row, j->width), to,
                                               j->width);
     }
 }

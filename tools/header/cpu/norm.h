@@ -79,7 +79,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
             trf_real *y = trf__to(j->y) + row * d;
             trf__norm_row(j, s, y, j->stats ? j->stats + 2 * row : local);
             if (j->converted)
-                trf__formats[run->format].convert(trf__converted_row(run, j->converted, row, d), y,
+                trf__formats[run->format].convert(trf__converted_at(run, j->converted, row, d), y,
                                                   d);
         }
     }

@@ -17,10 +17,10 @@
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. If the format's products read
-   converted rows: the bytes of a row of k numbers, and its conversion. `before`: products convert
-   all of A before they begin. Else they convert what they need of it, unless the op before has done
-   so, and a conversion can make a part of a row. Nothing else knows the layout of packed
-   weights. */
+   converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
+   converts all of A before it begins. With 0 it converts A block by block, unless the op before has
+   written converted rows; convert can then make a part of a row. Nothing else knows the layout of
+   packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -75,7 +75,7 @@ TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__prod
 }
 
 /* Where a converted row begins. */
-TRF__FN char *trf__converted_row(const trf__run *run, void *rows, int64_t row, int64_t k)
+TRF__FN char *trf__converted_at(const trf__run *run, void *rows, int64_t row, int64_t k)
 {
     return (char *)rows + (size_t)row * trf__formats[run->format].row_bytes(k);
 }

@@ -122,7 +122,7 @@ TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
                ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
 }
 
-TRF__FN size_t trf__cpu_converts(int format, int64_t k, int64_t part)
+TRF__FN size_t trf__cpu_converted_row(int format, int64_t k, int64_t part)
 {
     const int rows = format == TRF__BF16 && TRF__REAL_BYTES == 4 && trf__bf16_reads_rows();
     return rows && k % 32 == 0 && part % 32 == 0 ? trf__bf16_row_bytes(k) : 0;

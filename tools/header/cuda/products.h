@@ -388,7 +388,7 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
 TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
-TRF__FN size_t trf__cuda_converts(int, int64_t, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_converted_row(int, int64_t, int64_t) { return 0; }
 TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
 {
     return format == TRF__INT8 ? NULL : "cuBLAS";

@@ -39,8 +39,8 @@
 //   trf__act          an activation: only the backend knows its type (trf_real on the CPU, perhaps
 //                     16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
-//   converted rows    an activation that only products with packed weights read, in the form in
-//                     which they read it. An op writes it if `converts` says so
+//   converted rows    an activation in the form in which products with packed weights read it.
+//                     The op before writes it where `converted_row` is not 0
 //
 // Time. Calls run in the order of issue, perhaps later. `sync` waits for all of them and returns
 // the first error, in this call and in every later one. Therefore ops return nothing.
@@ -729,8 +729,9 @@ typedef struct trf__drawing {
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
    converted    bytes of `rows` rows of k numbers that a product converts before it begins; or 0
-   converts     bytes of a row of k numbers that an op writes converted, `part` of them at a time;
-                0: it writes floats. No more than k floats have
+   converted_row
+                bytes of a converted row of k numbers, if an op can write `part` of them at a
+                time; at most those of k floats. 0: ops write floats
    kernel       the name of what multiplies in a format, or NULL: trf_device_text */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
@@ -761,7 +762,7 @@ typedef struct trf__drawing {
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
     X(size_t, converted, (int format, int64_t rows, int64_t k)) \
-    X(size_t, converts, (int format, int64_t k, int64_t part)) \
+    X(size_t, converted_row, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {

@@ -250,8 +250,9 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
     pass->run.backend->embed(&pass->run, &e);
     if (!normalises) return;
-    trf__norm_alone(pass, stack, stack->embedded, pass->converted, stack->embed_stats, stack->sum,
-                    stack->embed_norm);
+    trf__norm_alone(pass, stack, stack->embedded,
+                    stack->first_norm.gain >= 0 ? NULL : pass->converted, stack->embed_stats,
+                    stack->sum, stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
         trf__activate a;
         TRF__ZERO(a);

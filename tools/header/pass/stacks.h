@@ -188,7 +188,7 @@ typedef struct trf__pass {
                                            (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
     trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend converts them; or NULL */
+                                           if the backend has them; or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -216,7 +216,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 /* Bytes of a converted row, or 0: the pass keeps floats. */
 TRF__FN size_t trf__converted_bytes(const trf__pass *pass, int64_t k, int64_t part)
 {
-    return pass->training ? 0 : pass->run.backend->converts(pass->run.format, k, part);
+    return pass->training ? 0 : pass->run.backend->converted_row(pass->run.format, k, part);
 }
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
