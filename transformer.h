@@ -160,7 +160,8 @@
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
+//                     >>int8-products >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels
+//                     >>bf16-products >>bf16x3
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-tile >>attention-gradient
@@ -177,7 +178,8 @@
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
-//   >>text             UTF-8, numbers as text, CRC-32
+//   >>text             UTF-8, numbers as text
+//                     >>crc
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>json             reading JSON in place
@@ -232,11 +234,12 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>files            the safetensors container
-//                     >>file-header >>file-extents >>file-open >>file-read >>file-write
-//                     >>file-save >>file-calls
+//                     >>file-header >>file-extents >>file-open >>file-convert >>file-read
+//                     >>file-write >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-notes >>store-packed >>store-small >>store-read
-//                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
+//                     >>store-match >>store-notes >>stripes >>stripes-read >>store-packed
+//                     >>store-read >>store-texts >>store-write >>checkpoint
+//                     >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //                     >>recipe-training
@@ -4526,6 +4529,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__group_of TRF__NAMED(trf__group_of)
 #define trf__mm TRF__NAMED(trf__mm)
 #define trf__pack_panel TRF__NAMED(trf__pack_panel)
+#define trf__pack_words TRF__NAMED(trf__pack_words)
 #define TRF__STRIPS TRF__NAMED(TRF__STRIPS)
 #define TRF__GEMM_SCRATCH TRF__NAMED(TRF__GEMM_SCRATCH)
 #define trf__transposed TRF__NAMED(trf__transposed)
@@ -4588,6 +4592,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__int8_convert TRF__NAMED(trf__int8_convert)
 #define trf__int8_bytes TRF__NAMED(trf__int8_bytes)
 #define trf__int8_pack TRF__NAMED(trf__int8_pack)
+#define trf__int8_row_sums TRF__NAMED(trf__int8_row_sums)
+#define trf__int8_stored TRF__NAMED(trf__int8_stored)
 #define trf__int8_read TRF__NAMED(trf__int8_read)
 #define trf__of_ints TRF__NAMED(trf__of_ints)
 #define trf__of_floats TRF__NAMED(trf__of_floats)
@@ -4635,6 +4641,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__bf16_words TRF__NAMED(trf__bf16_words)
 #define trf__bf16_bytes TRF__NAMED(trf__bf16_bytes)
 #define trf__bf16_panel TRF__NAMED(trf__bf16_panel)
+#define trf__bf16_stored TRF__NAMED(trf__bf16_stored)
 #define trf__bf16_read TRF__NAMED(trf__bf16_read)
 #define trf__bf16_tile TRF__NAMED(trf__bf16_tile)
 #define trf__bf16_line TRF__NAMED(trf__bf16_line)
@@ -5850,14 +5857,29 @@ typedef struct trf__adam {
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
    parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
-   else NULL. */
+   else NULL. stored: instead of weights, rows of numbers in the format, each of two bytes or one:
+   they are packed as they are. */
 typedef struct trf__pack {
     void *packed;
     const trf_real *weights;
     int64_t out, in;
     int format;
     const trf_real *scales;
+    const void *stored;
 } trf__pack;
+
+TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
+                               int format)
+{
+    trf__pack pack;
+    TRF__ZERO(pack);
+    pack.packed = packed;
+    pack.weights = weights;
+    pack.out = out;
+    pack.in = in;
+    pack.format = format;
+    return pack;
+}
 
 // >>search-jobs    the arguments of the ops of search, and the searches that they drive
 //
@@ -6159,6 +6181,9 @@ typedef struct trf__drawing {
     X(size_t, converted_row, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
+/* Computes one tile of a job. worker: the number of the thread, 0 is the caller. */
+typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
+
 typedef struct trf__backend {
     const char *name;       /* "avx512", "128-bit": the instruction set of these functions */
     int on_host;            /* 1: its memory is the host's; callers' tensors are used in place */
@@ -6176,6 +6201,8 @@ typedef struct trf__backend {
 #endif
     /* NULL if the device is not the CPU: tokens are drawn by the host */
     void (*draw)(const trf__run *run, const trf__drawing *job);
+    /* NULL likewise: calls a function for tiles 0 to n - 1, on all threads */
+    void (*spread)(const trf__run *run, int64_t n, trf__tile_function *function, const void *job);
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
@@ -6224,7 +6251,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 22
+#define TRF__COLUMN_VERSION 23
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -7632,8 +7659,6 @@ extern void omp_set_num_threads(int) __attribute__((weak));
 #define TRF__TILE_HOOK(tiling, worker) ((void)0)
 #endif
 
-typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
-
 /* An op while it is computed. Worker 0 is the calling thread. */
 typedef struct trf__tiling {
     trf__tile_function *function;
@@ -8568,6 +8593,31 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
     }
 }
 
+/* Packs rows of `bytes` bytes into a panel of words of four bytes: `deep` words of each of sixteen
+   rows. Words and rows that are missing become 0. Numbers of one and two bytes move like this as
+   they are. */
+TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
+{
+    int64_t t = 0, r;
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4       /* vectors move any bits as floats */
+    for (; n >= 16 && 4 * (t + 4) <= bytes; t += 4)
+        for (r = 0; r < 16; r += 4) {
+            const trf_real *from[4];
+            int k;
+            TRF__UNROLL for (k = 0; k < 4; k++)
+                from[k] = (const trf_real *)(const void *)(rows + (r + k) * bytes + 4 * t);
+            trf__transpose4((trf_real *)panel + 16 * t + r, 16, from);
+        }
+#endif
+    for (; t < deep; t++)
+        for (r = 0; r < 16; r++) {
+            const int64_t left = r < n ? trf__min64(4, bytes - 4 * t) : 0;
+            char *to = (char *)panel + 4 * (16 * t + r);
+            memset(to, 0, 4);
+            if (left > 0) memcpy(to, rows + r * bytes + 4 * t, (size_t)left);
+        }
+}
+
 /* Numbers of scratch that a worker's product needs: for two panels of B, and for strips of A. 16
    numbers lie between strips, since writing one may overrun its end. */
 enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
@@ -9361,7 +9411,7 @@ TRF__FN const trf__int8_kernel *trf__int8_chosen(int tiles)
     return kernel;
 }
 
-// >>int8-products  rounding, packing, and the floats around the sums
+// >>int8-products  rounding, and the floats around the sums
 
 TRF__FN size_t trf__int8_row_bytes(int64_t k)
 {
@@ -9441,6 +9491,8 @@ TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
     memcpy(to + padded, &scale, sizeof scale);
 }
 
+// >>int8-panels    weights in 8 bits, rounded here or by a file
+
 TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 {
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
@@ -9473,6 +9525,48 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
             for (t = 0; t < TRF__WIDE; t += 4) memcpy(numbers + (c + t) * 16, sixteen + t, 4);
         }
         sums[r % 16] = -128 * (int32_t)trf__sum(sum);
+    }
+}
+
+/* The sums of the numbers of sixteen rows in a panel, each word of which has four of a row. */
+TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t words)
+{
+    int64_t c;
+#if TRF__VECTOR_BYTES > TRF__REAL_BYTES && TRF__REAL_BYTES == 4
+    const int lanes = TRF__VECTOR_BYTES / 4;
+    int first;
+    for (first = 0; first < 16; first += lanes) {
+        trf__ivec sum = {0};
+        for (c = 0; c < words; c++) {
+            trf__uvec w;
+            memcpy(&w, panel + 4 * (16 * c + first), sizeof w);
+            sum += ((trf__ivec)(w << 24) >> 24) + ((trf__ivec)(w << 16) >> 24) +
+                   ((trf__ivec)(w << 8) >> 24) + ((trf__ivec)w >> 24);
+        }
+        memcpy(sums + first, &sum, sizeof sum);
+    }
+#else
+    memset(sums, 0, 16 * sizeof *sums);
+    for (c = 0; c < 64 * words; c++) sums[c / 4 % 16] += ((const signed char *)panel)[c];
+#endif
+}
+
+/* Rows of a matrix in 8 bits and their scales: words of four numbers are what a panel has. */
+TRF__FN void trf__int8_stored(void *packed, const void *stored, int64_t first, int64_t rows,
+                              int64_t in, const trf_real *scales)
+{
+    const int64_t words = trf__round_up(in, TRF__INT8_DEEP) / 4;
+    int64_t r, i;
+    for (r = 0; r < rows; r += 16) {
+        char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
+        float *scale = (float *)(void *)(panel + trf__int8_scales_at(in));
+        int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in));
+        trf__pack_words(panel, (const char *)stored + (first + r) * in, in, rows - r, words);
+        trf__int8_row_sums(sums, panel, words);
+        for (i = 0; i < 16; i++) {
+            sums[i] *= -128;
+            scale[i] = r + i < rows ? (float)scales[first + r + i] : 0;
+        }
     }
 }
 
@@ -9966,9 +10060,7 @@ void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
     for (; n >= 32; n -= 32, x += 32, to += 32)
         _mm512_storeu_si512(to, TRF__TO_BF16(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
     if (n > 0)
-        _mm256_storeu_si256((__m256i *)(void *)to,
-                            _mm512_castsi512_si256(TRF__TO_BF16(_mm512_setzero_ps(),
-                                                                _mm512_loadu_ps(x))));
+        _mm512_mask_storeu_epi32(to, 0xFF, TRF__TO_BF16(_mm512_setzero_ps(), _mm512_loadu_ps(x)));
 }
 #endif
 
@@ -10119,6 +10211,18 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
             trf__bf16_join(to, trf__bf16_round(trf__load(chunk + 16 * i)),
                            trf__bf16_round(trf__load(chunk + 16 * i + 16)));
     }
+}
+
+/* Rows of a matrix of 16-bit numbers, in order: words of two are what a panel has. */
+TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
+                              int64_t in, const trf_real *scales)
+{
+    int64_t r;
+    (void)scales;
+    for (r = 0; r < rows; r += 16)
+        trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
+                        (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
+                        trf__round_up(in, TRF__BF16_DEEP) / 2);
 }
 
 TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int64_t in)
@@ -10485,7 +10589,8 @@ TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
 /* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
-   scales packs whole rows first .. first + rows - 1 instead. If the format's products read
+   scales packs whole rows first .. first + rows - 1 instead. stored packs rows that have the
+   format's numbers already (trf__pack). If the format's products read
    converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
    converts all of A before it begins. With 0 it converts A block by block, unless the op before has
    written converted rows; convert can then make a part of a row. Nothing else knows the layout of
@@ -10500,6 +10605,8 @@ typedef struct trf__format {
     int number, deep;
     void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
                  const trf_real *scales);
+    void (*stored)(void *packed, const void *numbers, int64_t first, int64_t rows, int64_t in,
+                   const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
     int before;
@@ -10507,11 +10614,11 @@ typedef struct trf__format {
 
 static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_read, trf__floats_product, trf__panels_panel,
-      (int)sizeof(trf_real), 1, NULL, NULL, NULL, 0 },
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL, NULL, 0 },
     { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
-      TRF__BF16_DEEP, NULL, trf__bf16_row_bytes, trf__bf16_row, 0 },
+      TRF__BF16_DEEP, NULL, trf__bf16_stored, trf__bf16_row_bytes, trf__bf16_row, 0 },
     { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
-      trf__int8_row_bytes, trf__int8_convert, 1 }
+      trf__int8_stored, trf__int8_row_bytes, trf__int8_convert, 1 }
 };
 
 typedef struct trf__conversion {
@@ -10916,6 +11023,10 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__format *format = &trf__formats[j->format];
     int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
     (void)run; (void)worker;
+    if (j->stored) {
+        format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
+        return;
+    }
     if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
     for (; format->panel && row < end; row += 16)
         format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),
@@ -12678,8 +12789,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                   l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && job.panels) {
-        trf__pack pack = { job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
-                           NULL };
+        trf__pack pack = trf__pack_of(job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d,
+                                      run->format);
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
         job.w.packed = job.panels;
@@ -13637,7 +13748,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
     1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw), \
-    trf__cpu_draw
+    trf__cpu_draw, trf__tiles
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
@@ -16973,7 +17084,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 /* memory is not the host's; 8 tokens of a search are issued before the host looks */
 #define TRF__CUDA_TABLE \
-    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0
+    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0, 0
 
 #if defined(TRF_COLUMN)
 extern "C" {
@@ -17646,7 +17757,7 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
 TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
-// >>text           UTF-8, numbers as text, CRC-32
+// >>text           UTF-8, numbers as text
 //
 // Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
 // significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
@@ -17808,6 +17919,8 @@ TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 
 TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
 
+// >>crc            the checksum of files
+
 /* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
    the sum of all bytes so far, so that data may come in parts. */
 typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
@@ -17869,10 +17982,11 @@ TRF__FN uint32_t trf__crc_bytes(const trf__crc *crc, const unsigned char *p, siz
     return c;
 }
 
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+/* The CRC of bytes with the CRC `value` and of n more. */
+TRF__FN uint32_t trf__crc_go_on(const trf__crc *crc, uint32_t value, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value;
+    uint32_t c = ~value;
 #if TRF__X86
     if (n >= 256 && __builtin_cpu_supports("pclmul")) {
         unsigned char left[16];
@@ -17882,7 +17996,32 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
         n -= folded;
     }
 #endif
-    crc->value = ~trf__crc_bytes(crc, p, n, c);
+    return ~trf__crc_bytes(crc, p, n, c);
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    crc->value = trf__crc_go_on(crc, crc->value, data, n);
+}
+
+/* a b modulo the CRC's polynomial. Bit 31 is x^0, as in the CRC. */
+TRF__FN uint32_t trf__crc_times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a & 0x80000000u) product ^= b;
+        b = b >> 1 ^ (b & 1 ? 0xEDB88320u : 0);
+    }
+    return product;
+}
+
+/* x^(8 n). With the CRC a of some bytes and the CRC b of the next n, a x^(8 n) + b is that of all:
+   so parts may be summed apart. */
+TRF__FN uint32_t trf__crc_power(uint64_t n)
+{
+    uint32_t power = 0x80000000u, x = 0x00800000u;
+    for (; n; n >>= 1, x = trf__crc_times(x, x)) if (n & 1) power = trf__crc_times(x, power);
+    return power;
 }
 
 TRF__FOR_SIZE
@@ -17893,10 +18032,11 @@ TRF__FOR_SIZE
 // The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...).
 // A system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS
-// before the include intercepts the calls: tests make them fail like this. A descriptor is an int;
-// failure is a negative result with errno set. Strict C99 hides much of POSIX; the functions used
-// here stay visible.
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). It defines TRF_OS_READS_AT: 1 if
+// threads may call trf_os_read_at for one file at the same time, else 0. A program that defines
+// TRF_OS before the include intercepts the calls: tests make them fail like this. A descriptor is
+// an int; failure is a negative result with errno set. Strict C99 hides much of POSIX; the
+// functions used here stay visible.
 //
 // The functions below complete these calls: they repeat interrupted calls, continue short ones, and
 // read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
@@ -17983,9 +18123,10 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset)
 {
     return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0;
 }
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes)
+#define TRF_OS_READS_AT 0
+TRF__FN int64_t trf_os_read_at(int fd, uint64_t offset, void *to, size_t bytes)
 {
-    return _read(fd, to, (unsigned)bytes);
+    return trf_os_seek(fd, offset) < 0 ? -1 : _read(fd, to, (unsigned)bytes);
 }
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
 {
@@ -18044,7 +18185,22 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset)
 {
     return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
 }
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
+/* Strict C99 hides pread. */
+#if !defined(__STRICT_ANSI__) || defined(_GNU_SOURCE) || \
+    (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L) || \
+    (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500)
+#define TRF_OS_READS_AT 1
+#else
+#define TRF_OS_READS_AT 0
+#endif
+TRF__FN int64_t trf_os_read_at(int fd, uint64_t offset, void *to, size_t bytes)
+{
+#if TRF_OS_READS_AT
+    return (int64_t)pread(fd, to, bytes, (off_t)offset);
+#else
+    return trf_os_seek(fd, offset) < 0 ? -1 : (int64_t)read(fd, to, bytes);
+#endif
+}
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
 {
     return (int64_t)write(fd, from, bytes);
@@ -18117,15 +18273,15 @@ TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
     return *fd < 0 ? trf__errno() : 0;
 }
 
-/* Reads `bytes` bytes, or as many as the file has; *got is their number. */
-TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
+/* Reads `bytes` bytes from `offset` on, or as many as the file has; *got is their number. */
+TRF__FN int trf__read_all(int fd, uint64_t offset, void *to, size_t bytes, size_t *got)
 {
     *got = 0;
     while (*got < bytes) {
         size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
         int64_t n;
         errno = 0;
-        n = TRF_OS(read)(fd, (char *)to + *got, part);
+        n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return trf__errno();
         if (n == 0) return 0;
@@ -18206,7 +18362,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
                          (unsigned long long)facts.size);
     }
-    error = trf__read_all(fd, *text, (size_t)facts.size, n);
+    error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
     trf__close(fd);
     if (!error && *n == (size_t)facts.size) {
         (*text)[*n] = 0;
@@ -25076,8 +25232,8 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 {
     trf__mat w = trf__weight(pass, a);
-    trf__pack pack = { (void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out, a->in,
-                       w.format, NULL };
+    trf__pack pack = trf__pack_of((void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out,
+                                  a->in, w.format);
     if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
 }
 
@@ -25090,9 +25246,9 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     if (pass->weights.packs == TRF__PACKS_16_BITS) {
         for (i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
-            trf__pack pack = { (char *)pass->weights.packed + (size_t)p->offset * pass->run.element,
-                               pass->weights.plain + p->offset, p->shape[0],
-                               p->shape[1], TRF__FLOAT32, NULL };
+            char *to = (char *)pass->weights.packed + (size_t)p->offset * pass->run.element;
+            trf__pack pack = trf__pack_of(to, pass->weights.plain + p->offset, p->shape[0],
+                                          p->shape[1], TRF__FLOAT32);
             pass->run.backend->pack(&pass->run, &pack);
         }
         return;
@@ -25281,7 +25437,7 @@ TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t par
         : &outer->embed[1];
 }
 
-/* Memory of such a model. */
+/* Memory of such a model. Packing writes every byte of a matrix, and nothing lies between them. */
 TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, trf_error *err)
 {
     TRF__TRY(trf__model_weights(model, err));
@@ -25289,7 +25445,6 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
     model->packed = run->backend->alloc(run, model->packed_bytes);
     if (!model->packed)
         return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
-    run->backend->zero(run, model->packed, model->packed_bytes);    /* gaps too: they are summed */
     return TRF_OK;
 }
 
@@ -28903,9 +29058,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
     int error;
     if (n > r->bytes - at)
         return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
-    errno = 0;
-    error = TRF_OS(seek)(r->fd, (uint64_t)at) < 0 ? trf__errno()
-                                                  : trf__read_all(r->fd, to, (size_t)n, &got);
+    error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
@@ -34746,8 +34899,10 @@ typedef struct trf__origin {
     int fd;
     const char *path;
     uint64_t size;
-    uint64_t at;                /* where the next read of fd begins */
 } trf__origin;
+
+/* The CRC-32 of a tensor's data, if somebody has read all of them. */
+typedef struct trf__data_sum { uint32_t value; int known; } trf__data_sum;
 
 struct trf_file {
     trf_hooks hooks;
@@ -34757,11 +34912,11 @@ struct trf_file {
     char path[104];             /* the end of the path, for messages */
     char wrapper[40];           /* the common prefix of all names (>>store-match) */
     uint64_t data_begin;
-    uint64_t summed;            /* crc covers the data up to this byte; 0: it is not computed */
     trf__crc crc;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
     trf_file_entry *entries;    /* in the header's order */
+    trf__data_sum *sums;        /* of each entry */
     trf__meta *meta;
     const void **by_name, **by_begin, **by_key;     /* the same, sorted */
     char *header;
@@ -35089,20 +35244,17 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 // trf__file_start calls these functions in the order of the checks above.
 
 /* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
-TRF__FN trf_status trf__file_fetch(trf__origin *from, uint64_t offset, void *to, size_t bytes,
-                                   trf_error *err)
+TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to,
+                                   size_t bytes, trf_error *err)
 {
     size_t got = 0;
-    int error = 0;
+    int error;
     trf_status status;
     if (from->memory) {
         if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
         return TRF_OK;
     }
-    errno = 0;
-    if (offset != from->at && TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
-    if (!error) error = trf__read_all(from->fd, to, bytes, &got);
-    from->at = error ? UINT64_MAX : offset + got;
+    error = trf__read_all(from->fd, offset, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -35180,7 +35332,8 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
     int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TEXTS);
     size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
-    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
+    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + sizeof(trf__data_sum) +
+                                              2 * sizeof(void *))
                  + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
     char *block = (char *)trf__alloc(hooks, bytes);
     trf_file *file = (trf_file *)(void *)block;
@@ -35195,7 +35348,8 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     file->by_begin = file->by_name + tensors;
     file->by_key = file->by_begin + tensors;
     file->meta = (trf__meta *)(void *)(file->by_key + texts);
-    file->header = (char *)(file->meta + texts);
+    file->sums = (trf__data_sum *)(void *)(file->meta + texts);
+    file->header = (char *)(file->sums + tensors);
     file->header_bytes = header;
     return file;
 }
@@ -35214,7 +35368,6 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
     uint32_t sum = 0;
     int32_t i;
     if (!wanted) return TRF_OK;
-    trf__crc_begin(&file->crc);
     for (i = 0; i < file->n_meta; i++)
         sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
     for (i = 0; i < file->count; i++) {
@@ -35242,7 +35395,11 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     s.name = "header";
     s.err = err;
     TRF__TRY(trf__file_parse(&s, file));
-    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
+    trf__crc_begin(&file->crc);
+    for (i = 0; i < file->count; i++) {
+        file->by_name[i] = file->entries + i;
+        file->sums[i].known = 0;
+    }
     for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
     TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
     TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
@@ -35250,17 +35407,14 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     return trf__file_check_header(file, err);
 }
 
-// >>file-read      numbers of any dtype as ours
-//
-// Data are read in chunks on the stack, so no tensor needs memory besides its destination. A model
-// loads its tensors in the order of the file; then the checksum needs no second reading.
-
 /* Index of a tensor, or -1. */
 TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 {
     const void *found = trf__find_name(file->by_name, file->count, name);
     return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
 }
+
+// >>file-convert   numbers of any dtype as ours
 
 /* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. Exponent 0: subnormal. */
 TRF__FN double trf__from_half(uint32_t bits)
@@ -35292,70 +35446,136 @@ TRF__FN int trf__is_little(void)
     return *(const unsigned char *)&one == 1;
 }
 
-#if TRF__REAL_BYTES == 4
-/* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
-   fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
-   2^-24. */
-TRF__INLINE void trf__from_16_bits(trf_real *to, const unsigned char *from, int bf16)
+/* How many of n numbers are finite, in whole sixties and four, before the first that is not: one
+   more in the exponent, and only an exponent of ones carries into the sign. */
+TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
 {
-    uint16_t h[TRF__WIDE];
-    uint32_t bits[TRF__WIDE];
+    enum { EACH = 64 };
+    const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
+    size_t i = 0;
     int k;
-    memcpy(h, from, sizeof h);
-    if (bf16) for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
-    else
-        for (k = 0; k < TRF__WIDE; k++) {
-            uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
-            float x = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
-            memcpy(&tiny, &x, sizeof tiny);
-            wide += rest >= 0x7C00u ? 112u << 23 : 0;
-            bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
-        }
-    memcpy(to, bits, sizeof bits);
-}
-#endif
-
-/* Converts numbers, sixteen at a time, up to the first that is not finite: of the host's own
-   format, where they may be in place already, and of two bytes. x - x is 0 for finite x and NaN for
-   others, so one sum checks sixteen. Returns the number of bytes read. The caller's loop reads the
-   rest, and names the bad element. */
-TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes, char code)
-{
-    const size_t each = code == 'D' ? 8 : code == 'F' ? 4 : 2;
-    size_t i;
-    for (i = 0; i + TRF__WIDE * each <= bytes; i += TRF__WIDE * each, values += TRF__WIDE) {
-        trf__v16 x;
-        trf_real difference;
-#if TRF__REAL_BYTES == 4
-        if (each == 2) trf__from_16_bits(values, p + i, code == 'B');
-        else
-#endif
-        if ((const void *)values != (const void *)(p + i))
-            memcpy(values, p + i, TRF__WIDE * sizeof *values);
-        x = trf__load(values);
-        difference = trf__sum(trf__sub(x, x));
-        if (!(difference == 0)) break;
+    for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
+        uint16_t h[EACH], any = 0;
+        memcpy(h, p + 2 * i, sizeof h);
+        for (k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
+        if (any & 0x8000u) break;
+    }
+    for (; code == 'F' && i + EACH <= n; i += EACH) {
+        uint32_t w[EACH], any = 0;
+        memcpy(w, p + 4 * i, sizeof w);
+        for (k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
+        if (any & 0x80000000u) break;
+    }
+    for (; code == 'D' && i + EACH <= n; i += EACH) {
+        uint64_t w[EACH], any = 0;
+        memcpy(w, p + 8 * i, sizeof w);
+        for (k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
+        if (any >> 63) break;
     }
     return i;
 }
 
-/* Starts the checksum. From now on it follows reads in the order of the file. */
-TRF__FN void trf__file_sum(trf_file *file)
+#if TRF__REAL_BYTES == 4
+/* n numbers of bf16 as floats, of which they are the upper halves; n is a multiple of sixteen. */
+TRF__FN void trf__widen_bf16(trf_real *to, const unsigned char *from, size_t n)
 {
-    trf__crc_begin(&file->crc);
-    file->summed = file->data_begin;
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE];
+    size_t i;
+    int k;
+    for (i = 0; i < n; i += TRF__WIDE) {
+        memcpy(h, from + 2 * i, sizeof h);
+        for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+        memcpy(to + i, bits, sizeof bits);
+    }
 }
 
-/* Reads a part of the data. The checksum includes what is read in the order of the file. */
-TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes,
-                                  trf_error *err)
+/* n halves as floats; n is a multiple of sixteen. Exponent and fraction move, and 112 is added to
+   the exponent; 31 stands for 255, and 0 for multiples of 2^-24. */
+TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n)
 {
-    TRF__TRY(trf__file_fetch(&file->from, at, to, bytes, err));
-    if (at != file->summed) return TRF_OK;
-    trf__crc_add(&file->crc, to, bytes);
-    file->summed += bytes;
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE], low[TRF__WIDE];
+    float x[TRF__WIDE];
+    size_t i;
+    int k;
+    for (i = 0; i < n; i += TRF__WIDE) {
+        memcpy(h, from + 2 * i, sizeof h);
+        for (k = 0; k < TRF__WIDE; k++) x[k] = (float)(int)(h[k] & 1023) * 5.9604644775390625e-8f;
+        memcpy(low, x, sizeof low);
+        for (k = 0; k < TRF__WIDE; k++) {       /* masks: gcc makes no vectors of conditions */
+            uint32_t rest = h[k] & 0x7FFFu, tiny = 0u - (uint32_t)(rest < 0x0400u);
+            uint32_t wide = (rest << 13) + (112u << 23) +
+                            ((0u - (uint32_t)(rest >= 0x7C00u)) & 112u << 23);
+            bits[k] = (low[k] & tiny) | (wide & ~tiny) | (uint32_t)(h[k] & 0x8000u) << 16;
+        }
+        memcpy(to + i, bits, sizeof bits);
+    }
+}
+
+#if TRF__X86
+/* The same by the processor's own instruction, which every one with AVX2 has. */
+__attribute__((target("f16c")))
+TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i += 8) {
+        __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * i));
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(eight));
+    }
+}
+#endif
+
+TRF__FN void trf__widen(trf_real *to, const unsigned char *from, size_t n, int bf16)
+{
+    if (bf16) { trf__widen_bf16(to, from, n); return; }
+#if TRF__X86
+    if (__builtin_cpu_supports("avx2")) { trf__widen_f16c(to, from, n); return; }
+#endif
+    trf__widen_halves(to, from, n);
+}
+#endif
+
+/* Whether numbers of a file are the host's, as they are. */
+TRF__FN int trf__is_own(const trf__dtype *dtype)
+{
+    return trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
+}
+
+/* Converts n numbers of a tensor, which lie at byte `at` of the file; `values` may be `p` if they
+   are the host's own. Fails at the first that is not finite. */
+TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_entry *entry,
+                                        uint64_t at, const unsigned char *p, size_t n,
+                                        trf_real *values, trf_error *err)
+{
+    const trf__dtype *dtype = trf__dtype_of(entry->dtype);
+    const size_t each = (size_t)dtype->bytes;
+    size_t i = 0;
+#if TRF__REAL_BYTES == 4
+    if (trf__is_little() && each == 2) {
+        i = trf__finite_numbers(p, n, dtype->code);
+        trf__widen(values, p, i, dtype->code == 'B');
+    }
+#endif
+    if (trf__is_own(dtype)) {
+        i = trf__finite_numbers(p, n, dtype->code);
+        if ((const void *)values != (const void *)p) memcpy(values, p, each * i);
+    }
+    for (; i < n; i++) {
+        const double x = trf__from_file(p + each * i, dtype->code);
+        values[i] = (trf_real)x;
+        if (!trf__is_finite((double)values[i]) && !file->allow_nonfinite)
+            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + each * i), entry->name,
+                             "tensor \"%.100s\": element %llu is infinite or not a number",
+                             entry->name, (unsigned long long)((at - entry->begin) / each + i));
+    }
     return TRF_OK;
 }
+
+// >>file-read      tensors, and the checksum of all
+//
+// trf__file_numbers reads chunks to the stack, so no tensor needs memory besides its destination.
+// Models are read in stripes (>>stripes).
 
 /* The entry with an index, or an error. */
 TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
@@ -35375,9 +35595,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     const trf_file_entry *entry = NULL;
     const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
-    uint64_t at, end;
-    size_t n, i;
-    int own, quick;
+    uint64_t at;
+    int64_t n;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
     dtype = trf__dtype_of(entry->dtype);
@@ -35392,26 +35611,13 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                          (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
                          (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
-    end = at + (uint64_t)(count * dtype->bytes);
     /* the host's own numbers are read to where they belong */
-    own = trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
-    quick = own || (trf__is_little() && TRF__REAL_BYTES == 4 && dtype->bytes == 2);
-    for (; at < end; at += n) {
-        const unsigned char *p = own ? (const unsigned char *)values : chunk;
-        const size_t most = own ? 8 * sizeof chunk : sizeof chunk;
-        n = end - at < most ? (size_t)(end - at) : most;
-        TRF__TRY(trf__file_data(file, at, own ? (void *)values : chunk, n, err));
-        /* the fast path stops before a number that is not finite; the loop continues there */
-        i = quick ? trf__take_finite(values, p, n, dtype->code) : 0;
-        for (values += i / (size_t)dtype->bytes; i < n; i += (size_t)dtype->bytes, values++) {
-            *values = (trf_real)trf__from_file(p + i, dtype->code);
-            if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
-                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
-                                 "tensor \"%.100s\": element %llu is infinite or not a number",
-                                 entry->name,
-                                 (unsigned long long)((at + i - entry->begin) /
-                                                      (uint64_t)dtype->bytes));
-        }
+    for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
+        const int own = trf__is_own(dtype);
+        unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
+        n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
+        TRF__TRY(trf__file_fetch(&file->from, at, to, (size_t)(n * dtype->bytes), err));
+        TRF__TRY(trf__convert_numbers(file, entry, at, to, (size_t)n, values, err));
     }
     return TRF_OK;
 }
@@ -35437,7 +35643,7 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
                          "byte %llu", entry->name,
                          (unsigned long long)entry->bytes, (unsigned long long)count,
                          (unsigned long long)first);
-    return trf__file_data(file, entry->begin + first, bytes, count, err);
+    return trf__file_fetch(&file->from, entry->begin + first, bytes, count, err);
 }
 
 TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
@@ -35455,23 +35661,34 @@ TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
     return -1;
 }
 
-/* Compares the data with "trf.crc32" of the metadata, and reads the part that no one has read yet.
-   A file without that key passes. */
+/* Compares the data with "trf.crc32" of the metadata, and reads the tensors that no one has read
+   yet. A file without that key passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     const char *text = trf_file_metadata(file, "trf.crc32");
     char found[16];
-    uint64_t left;
+    uint32_t all = 0;
+    int32_t i;
     if (!text) return TRF_OK;
     if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
         return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
-    if (!file->summed) trf__file_sum(file);
-    while ((left = file->from.size - file->summed) > 0)
-        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left
-                                : sizeof chunk, err));
-    snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
+    for (i = 0; i < file->count; i++) {
+        const trf_file_entry *e = (const trf_file_entry *)file->by_begin[i];
+        trf__data_sum *sum = &file->sums[e - file->entries];
+        uint64_t at = e->begin, end = e->begin + e->bytes;
+        size_t n;
+        if (!sum->known) sum->value = 0;
+        for (; !sum->known && at < end; at += n) {
+            n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
+            TRF__TRY(trf__file_fetch(&file->from, at, chunk, n, err));
+            sum->value = trf__crc_go_on(&file->crc, sum->value, chunk, n);
+        }
+        sum->known = 1;
+        all = trf__crc_times(all, trf__crc_power(e->bytes)) ^ sum->value;
+    }
+    snprintf(found, sizeof found, "%08lx", (unsigned long)all);
     if (!strcmp(found, text)) return TRF_OK;
     return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
@@ -35985,11 +36202,11 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err)
 {
-    trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
+    trf__origin from = { NULL, -1, path, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (options && options->memory) {
-        trf__origin memory = { NULL, -1, "memory", 0, 0 };
+        trf__origin memory = { NULL, -1, "memory", 0 };
         if (path)
             return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
                              "expected a path or memory, got both");
@@ -36405,6 +36622,288 @@ TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
 
 TRF__FOR_SPEED
 
+// >>stripes        tensors in stripes, which all threads read
+//
+// A stripe is some numbers of a tensor, or some rows of a matrix that is packed. A thread reads its
+// bytes into a buffer that fits into a cache, sums and checks them, and writes the numbers to where
+// they belong. So the data are read once, and the floats of a packed matrix never exist together.
+
+enum {
+    TRF__STRIPE = 1 << 18,               /* bytes; sixteen rows of a long matrix are more */
+    TRF__STRIPE_ROWS = 256,              /* of a packed matrix, at most: `pack` then takes one
+                                           thread */
+    TRF__ONE_READS = 1 << 22            /* bytes that a thread reads while another one starts */
+};
+#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
+
+/* Numbers or rows first .. first + n - 1 of a tensor. to: on the model's device. */
+typedef struct trf__stripe {
+    const trf_file_entry *entry;
+    const trf__affine *matrix;          /* or NULL: it is not packed */
+    char *to;
+    int64_t first, n;
+    uint32_t sum;
+} trf__stripe;
+
+/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
+   failed. */
+typedef struct trf__stripe_reader {
+    char *bytes;
+    trf_real *numbers, *scales;
+    int64_t failed;
+    trf_error err;
+} trf__stripe_reader;
+
+typedef struct trf__reading {
+    trf_file *file;
+    const trf_model *model;
+    trf__run run;                       /* open while stripes are read, if `pack` is needed */
+    trf__stripe *stripes;
+    int64_t n_stripes;
+    size_t bytes, longest;              /* of all stripes, and of one as floats or in the file */
+    int nonnegative, packs, sums;       /* sums: the file has a checksum */
+    trf__stripe_reader *readers;
+    char *device;                       /* the first buffer on a device apart, or NULL */
+} trf__reading;
+
+TRF__FN trf__reading trf__reading_of(trf_file *file, const trf_model *model)
+{
+    trf__reading r;
+    TRF__ZERO(r);
+    r.file = file;
+    r.model = model;
+    r.sums = trf_file_metadata(file, "trf.crc32") != NULL;
+    r.run = trf__run_on(&model->config.device, &model->config.hooks);
+    r.run.device.products = TRF_PRODUCTS_BUILT_IN;      /* CBLAS is not needed here */
+    return r;
+}
+
+/* Cuts a tensor of n numbers, or rows, into stripes. While there is no list, only counts them. */
+TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf__affine *matrix,
+                             void *to, int64_t n)
+{
+    const int format = r->model->layout.format, in_file = trf__dtype_of(e->dtype)->bytes;
+    const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
+    const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
+    int64_t each = TRF__STRIPE / (in * wide), first;
+    if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
+    for (first = 0; first < n; first += each) {
+        trf__stripe *stripe = r->stripes ? &r->stripes[r->n_stripes] : NULL;
+        int64_t now = trf__min64(each, n - first);
+        size_t bytes = trf__bytes(now * in, (size_t)wide);
+        r->n_stripes++;
+        if (!stripe) {
+            r->bytes += trf__bytes(now * in, (size_t)in_file);
+            if (bytes > r->longest) r->longest = bytes;
+            if (matrix) r->packs = 1;
+            continue;
+        }
+        TRF__ZERO(*stripe);
+        stripe->entry = e;
+        stripe->matrix = matrix;
+        stripe->first = first;
+        stripe->n = now;
+        stripe->to = (char *)to + (matrix ? r->run.backend->packed_bytes(format, first, in)
+                                         : (size_t)first * element);
+    }
+}
+
+// >>stripes-read   a stripe, and all of them
+
+/* Checks the scales and the numbers of rows in 8 bits. */
+TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
+                                   const trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry, *scales;
+    const int64_t in = stripe->matrix->in;
+    const char *bad;
+    int32_t of;
+    int64_t i;
+    TRF__TRY(trf__match_scales(r->file, e, &of, err));
+    scales = &r->file->entries[of];
+    TRF__TRY(trf__file_numbers(r->file, of, stripe->first, reader->scales, stripe->n, err));
+    for (i = 0; i < stripe->n; i++)
+        if (!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
+              reader->scales[i] <= (trf_real)(FLT_MAX / 128)))
+            return trf__fail(err, TRF_E_FORMAT, stripe->first + i, scales->name,
+                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
+                             scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST,
+                             FLT_MAX / 128.0, (double)reader->scales[i]);
+    bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
+    if (!bad) return TRF_OK;
+    i = stripe->first * in + (bad - reader->bytes);
+    return trf__fail(err, TRF_E_FORMAT, i, e->name,
+                     "tensor \"%.100s\": number %lld must be between -127 and 127, got -128",
+                     e->name, (long long)i);
+}
+
+/* Packs the rows of a stripe. Those that the file has in the packed format move as they are. */
+TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *stripe,
+                                   const trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry;
+    const trf__run *run = &r->run;
+    const int format = r->model->layout.format, int8 = trf__is_int8(e);
+    const int bf16 = format == TRF__BF16 && trf__is_little() && !strcmp(e->dtype, "BF16") &&
+                     !r->file->allow_nonfinite;
+    const size_t n = (size_t)(stripe->n * stripe->matrix->in);
+    const uint64_t at = e->begin + (uint64_t)(stripe->first * stripe->matrix->in) *
+                        (uint64_t)trf__dtype_of(e->dtype)->bytes;
+    const unsigned char *bytes = (const unsigned char *)reader->bytes;
+    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
+                                                             : reader->numbers;
+    size_t stored = 0;                  /* how many numbers are finite, before any other */
+    trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
+    if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
+    else {
+        if (bf16) stored = trf__finite_numbers(bytes, n, 'B');
+        TRF__TRY(trf__convert_numbers(r->file, e, at + 2 * stored, bytes + 2 * stored, n - stored,
+                                      numbers, err));
+    }
+    if (int8 || bf16) pack.stored = bytes;
+    else pack.weights = numbers;
+    if (int8) pack.scales = reader->scales;
+    if (r->device) {
+        const size_t scales = (size_t)((const char *)reader->scales - reader->bytes);
+        run->backend->upload(run, r->device, reader->bytes,
+                             scales + (size_t)stripe->n * sizeof *reader->scales);
+        TRF__TRY(run->backend->sync(run, err));
+        if (pack.stored) pack.stored = r->device;
+        else pack.weights = (const trf_real *)(void *)(r->device +
+                                                       ((const char *)numbers - reader->bytes));
+        if (int8) pack.scales = (const trf_real *)(void *)(r->device + scales);
+    }
+    run->backend->pack(run, &pack);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
+                                   trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry;
+    const trf__dtype *dtype = trf__dtype_of(e->dtype);
+    const trf__run *device = &r->model->run;
+    const int64_t in = stripe->matrix ? stripe->matrix->in : 1;
+    const size_t n = (size_t)(stripe->n * in), bytes = n * (size_t)dtype->bytes;
+    const uint64_t at = e->begin + (uint64_t)(stripe->first * in) * (uint64_t)dtype->bytes;
+    char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
+    const int as_is = !dtype->code || trf__is_own(dtype);
+    char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
+    const trf_real *numbers;
+    size_t i;
+    TRF__TRY(trf__file_fetch(&r->file->from, at, read, bytes, err));
+    if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
+    if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
+    if (dtype->code) {
+        if (!place && !as_is) to = (char *)reader->numbers;
+        numbers = (const trf_real *)(void *)to;
+        TRF__TRY(trf__convert_numbers(r->file, e, at, (const unsigned char *)read, n,
+                                      (trf_real *)(void *)to, err));
+        for (i = 0; r->nonnegative && i < n; i++)
+            if (!(numbers[i] >= 0))
+                return trf__fail(err, TRF_E_STATE, stripe->first + (int64_t)i, e->name,
+                                 "a second moment must not be negative, got %g",
+                                 (double)numbers[i]);
+    }
+    if (place) return TRF_OK;
+    device->backend->upload(device, stripe->to, to, dtype->code ? n * sizeof(trf_real) : n);
+    return device->backend->sync(device, err);
+}
+
+/* Reads a stripe, unless an earlier one of this thread has failed: so of all that fail the first is
+   found, whoever reads it. */
+TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__reading *r = (const trf__reading *)job;
+    trf__stripe_reader *reader = &r->readers[worker];
+    trf_error err;
+    (void)run;
+    if (tile > reader->failed ||
+        trf__read_stripe(r, &r->stripes[tile], reader, &err) == TRF_OK) return;
+    reader->failed = tile;
+    reader->err = err;
+}
+
+/* Keeps the checksums of the tensors. The stripes of one follow each other. */
+TRF__FN void trf__keep_sums(trf__reading *r)
+{
+    int64_t i;
+    uint64_t bytes, last = 0;
+    uint32_t power = 0;
+    for (i = 0; i < r->n_stripes; i++) {
+        const trf__stripe *stripe = &r->stripes[i];
+        trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
+        if (stripe->first == 0) sum->value = 0;
+        bytes = (uint64_t)stripe->n * (uint64_t)(stripe->matrix ? stripe->matrix->in : 1) *
+                (uint64_t)trf__dtype_of(stripe->entry->dtype)->bytes;
+        if (bytes != last) power = trf__crc_power(last = bytes);
+        sum->value = trf__crc_times(sum->value, power) ^ stripe->sum;
+        sum->known = 1;
+    }
+}
+
+/* Reads all stripes with so many threads, and finds the first that failed. */
+TRF__FN trf_status trf__read_with(trf__reading *r, int threads, trf_error *err)
+{
+    const trf__stripe_reader *first = r->readers;
+    int64_t i;
+    if (threads > 1) r->run.backend->spread(&r->run, r->n_stripes, trf__stripe_tile, r);
+    else for (i = 0; i < r->n_stripes; i++) trf__stripe_tile(&r->run, r, i, 0);
+    for (i = 1; i < threads; i++) if (r->readers[i].failed < first->failed) first = &r->readers[i];
+    if (first->failed == INT64_MAX) { if (r->sums) trf__keep_sums(r); return TRF_OK; }
+    if (err) *err = first->err;
+    return (trf_status)first->err.status;
+}
+
+/* Cuts tensors into stripes. Called twice: to count them, and to list them. */
+typedef void trf__cut(trf__reading *r, const void *of);
+
+/* Reads all tensors that `cut` chooses. */
+TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void *of, trf_error *err)
+{
+    trf__run *run = &r->run;
+    const int on_host = run->backend->on_host;
+    trf_status status;
+    size_t list, each, all;
+    char *memory;
+    int64_t threads, i;
+    cut(r, of);
+    if (r->n_stripes == 0) return TRF_OK;
+    /* on a device apart, and where threads cannot read one file, one of them reads */
+    threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
+    run->device.threads = (int32_t)threads;
+    list = trf__bytes(r->n_stripes, sizeof *r->stripes);
+    r->longest = (r->longest + 63) / 64 * 64;
+    each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
+    all = trf__add_size(list, trf__bytes(threads, sizeof *r->readers + each));
+    memory = (char *)trf__alloc(&run->hooks, all);
+    if (!memory) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+    r->stripes = (trf__stripe *)(void *)memory;
+    r->readers = (trf__stripe_reader *)(void *)(memory + list);
+    for (i = 0; i < threads; i++) {
+        trf__stripe_reader *reader = &r->readers[i];
+        reader->bytes = (char *)(r->readers + threads) + (size_t)i * each;
+        reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
+        reader->scales = (trf_real *)(void *)(reader->bytes + 2 * r->longest);
+        reader->failed = INT64_MAX;
+    }
+    r->n_stripes = 0;
+    cut(r, of);
+    status = r->packs || threads > 1 ? run->backend->open(run, err) : TRF_OK;
+    if (status == TRF_OK) {
+        if (r->packs && !on_host) r->device = (char *)run->backend->alloc(run, each);
+        status = r->packs && !on_host && !r->device
+                     ? trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights")
+                     : trf__read_with(r, (int)threads, err);
+        if (status == TRF_OK && r->packs) status = run->backend->sync(run, err);
+        if (r->device) run->backend->release(run, r->device, each);
+        if (r->packs || threads > 1) run->backend->close(run);
+    }
+    trf__free(&run->hooks, memory, all);
+    return status;
+}
+
 TRF__FOR_SIZE
 
 // >>store-packed   a packed model as it lies in memory, mapped when it is loaded
@@ -36445,13 +36944,8 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
     for (i = 0; i < ROWS * COLUMNS; i++)
         numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
-    TRF__ZERO(pack);
-    pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
+    pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS, format);
     if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
-    pack.weights = numbers;
-    pack.out = ROWS;
-    pack.in = COLUMNS;
-    pack.format = format;
     status = run.backend->open(&run, err);
     if (!status) {
         run.backend->pack(&run, &pack);
@@ -36581,23 +37075,12 @@ TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
     return 1;
 }
 
-/* Reads an arena's bytes. */
-TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e,
-                                         const trf_model *model, void *arena, trf_error *err)
+/* The arenas in stripes, as they are. */
+TRF__FN void trf__cut_arenas(trf__reading *r, const void *of)
 {
-    const trf__run *run = &model->run;
-    char *place = (char *)trf__shared_address(run, arena), chunk[TRF__CHUNK];
-    uint64_t at;
-    size_t n;
-    for (at = 0; at < e->bytes; at += n) {
-        uint64_t most = place ? (uint64_t)1 << 20 : sizeof chunk, left = e->bytes - at;
-        n = left < most ? (size_t)left : (size_t)most;
-        TRF__TRY(trf__file_data(file, e->begin + at, place ? place + at : chunk, n, err));
-        if (place) continue;
-        run->backend->upload(run, (char *)arena + at, chunk, n);
-        TRF__TRY(run->backend->sync(run, err));
-    }
-    return TRF_OK;
+    const trf_file_entry *const *arenas = (const trf_file_entry *const *)of;
+    trf__cut_tensor(r, arenas[0], NULL, r->model->packed, (int64_t)arenas[0]->bytes);
+    trf__cut_tensor(r, arenas[1], NULL, r->model->weights, (int64_t)arenas[1]->bytes);
 }
 
 /* Loads the arenas of a packed file into a model without weights. */
@@ -36618,10 +37101,9 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
                          "expected %d tensors in a packed file, got %d", (int)known,
                          (int)file->count);
     if (!options->map || !trf__map_packed(file, model, arenas)) {
-        trf__file_sum(file);
+        trf__reading reading = trf__reading_of(file, model);
         TRF__TRY(trf__packed_weights(model, &model->run, err));
-        TRF__TRY(trf__read_arena_bytes(file, arenas[0], model, model->packed, err));
-        TRF__TRY(trf__read_arena_bytes(file, arenas[1], model, model->weights, err));
+        TRF__TRY(trf__read_tensors(&reading, trf__cut_arenas, arenas, err));
     }
     if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
     if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;
@@ -36631,155 +37113,10 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 
 TRF__FOR_SPEED
 
-// >>store-small    matrices that are packed while they are read
+// >>store-read     weights and vocabularies of a file into a model
 //
-// Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats
-// of a whole matrix never exist.
-
-enum { TRF__ROWS_READ = 1 << 16 };      /* at least so many numbers are read at a time */
-#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
-
-/* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
-TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, int64_t rows,
-                                  int64_t in, trf_real *to, trf_real *scales, trf_error *err)
-{
-    const trf_file_entry *e = &file->entries[index];
-    int8_t chunk[TRF__CHUNK];
-    const int8_t *bad;
-    int64_t at, n, i, k, end = (first + rows) * in;
-    int32_t of;
-    if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
-    TRF__TRY(trf__match_scales(file, e, &of, err));
-    TRF__TRY(trf__file_numbers(file, of, first, scales, rows, err));
-    for (i = 0; i < rows; i++)
-        if (!(scales[i] >= (trf_real)TRF__INT8_LEAST && scales[i] <= (trf_real)(FLT_MAX / 128)))
-            return trf__fail(err, TRF_E_FORMAT, first + i, file->entries[of].name,
-                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
-                             file->entries[of].name, (long long)(first + i), TRF__INT8_LEAST,
-                             FLT_MAX / 128.0, (double)scales[i]);
-    for (at = first * in; at < end; at += n) {
-        n = trf__min64((int64_t)sizeof chunk, end - at);
-        TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        bad = (const int8_t *)memchr(chunk, 0x80, (size_t)n);
-        if (bad) {
-            i = bad - chunk;
-            return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
-                             "tensor \"%.100s\": number %lld must be between -127 and 127, got "
-                             "-128", e->name, (long long)(at + i));
-        }
-        for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
-            const trf_real scale = scales[(at + i) / in - first];
-            int64_t j, l;
-            k = trf__min64(n - i, in - (at + i) % in);
-            /* compilers use vectors for a number of turns that they know */
-            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)
-                for (l = 0; l < TRF__WIDE; l++) to[j + l] = (trf_real)chunk[i + j + l] * scale;
-            for (; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
-            to += k;
-        }
-    }
-    return TRF_OK;
-}
-
-/* Buffers for some rows of a matrix, on the host and on the device: `numbers` floats, then as much
-   room for scales. Both are one if the device shares the host's memory. */
-typedef struct trf__row_buffers {
-    trf_real *host, *device;
-    int64_t numbers;
-} trf__row_buffers;
-
-/* Reads one tensor into panels, sixteen rows or more at a time: its floats never exist together. */
-TRF__FN trf_status trf__read_packed(trf_file *file, int32_t index, const trf_model *model,
-                                    const trf__run *run, const trf__affine *a,
-                                    const trf__row_buffers *work, trf_error *err)
-{
-    const int format = model->layout.format, scaled = trf__is_int8(&file->entries[index]);
-    int64_t first, rows, each = trf__max64(16, work->numbers / a->in / 16 * 16);
-    for (first = 0; first < a->out; first += rows) {
-        trf__pack pack = { (char *)model->packed + a->packed[format] +
-                           run->backend->packed_bytes(format, first, a->in), work->device, 0, a->in,
-                           format, scaled ? work->device + work->numbers : NULL };
-        pack.out = rows = trf__min64(each, a->out - first);
-        TRF__TRY(trf__read_rows(file, index, first, rows, a->in, work->host,
-                                work->host + work->numbers, err));
-        if (work->device != work->host) {
-            run->backend->upload(run, work->device, work->host,
-                                 (size_t)(work->numbers + rows) * sizeof *work->host);
-            TRF__TRY(run->backend->sync(run, err));
-        }
-        run->backend->pack(run, &pack);
-    }
-    return TRF_OK;
-}
-
-/* Another name of a tied matrix must have the same numbers. */
-TRF__FN trf_status trf__same_matrix(trf_file *file, int32_t one, int32_t other,
-                                    const trf__affine *a, const trf__row_buffers *work,
-                                    trf_error *err)
-{
-    trf_real *x = work->host, *y = work->host + work->numbers;
-    int64_t first, rows, each = work->numbers / (a->in + 1);    /* a row, and its scale */
-    for (first = 0; first < a->out; first += rows) {
-        rows = trf__min64(each, a->out - first);
-        TRF__TRY(trf__read_rows(file, one, first, rows, a->in, x, x + rows * a->in, err));
-        TRF__TRY(trf__read_rows(file, other, first, rows, a->in, y, y + rows * a->in, err));
-        if (memcmp(x, y, trf__bytes(rows * a->in, sizeof *x)))
-            return trf__fail(err, TRF_E_SHAPE, -1, file->entries[other].name,
-                             "\"%.90s\" is tied to \"%.90s\", but its values differ",
-                             file->entries[other].name, file->entries[one].name);
-    }
-    return TRF_OK;
-}
-
-/* Reads all matrices of a packed model. */
-TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
-                                      const trf__row_buffers *work, trf_error *err)
-{
-    const trf__layout *layout = &model->layout;
-    int32_t i, n;
-    for (i = 0; i < layout->n_params; i++) {
-        const trf__param *p = &layout->params[i];
-        const trf__affine *a = trf__affine_of(layout, i);
-        const char *name = p->name;
-        int32_t read = -1;
-        if (p->offset >= 0) continue;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, "", name);
-            if (index < 0) continue;
-            if (read >= 0) TRF__TRY(trf__same_matrix(file, read, index, a, work, err));
-            else TRF__TRY(trf__read_packed(file, index, model, run, a, work, err));
-            read = index;
-        }
-    }
-    return run->backend->sync(run, err);
-}
-
-/* Reads the matrices of a packed model: opens its device, and allocates buffers for some rows. */
-TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *err)
-{
-    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    trf__row_buffers work;
-    trf_status status;
-    size_t bytes;
-    int32_t i;
-    if (!model->packed) return TRF_OK;
-    TRF__ZERO(work);
-    work.numbers = TRF__ROWS_READ;
-    for (i = 0; i < model->layout.n_params; i++)
-        if (model->layout.params[i].offset < 0)
-            work.numbers = trf__max64(work.numbers, 16 * model->layout.params[i].shape[1]);
-    bytes = trf__bytes(2 * work.numbers, sizeof *work.host);
-    TRF__TRY(run.backend->open(&run, err));
-    work.device = (trf_real *)run.backend->alloc(&run, bytes);
-    work.host = work.device ? (trf_real *)trf__shared_address(&run, work.device) : NULL;
-    if (!work.host) work.host = (trf_real *)trf__alloc(&run.hooks, bytes);
-    status = work.device && work.host ? trf__read_matrices(file, model, &run, &work, err)
-        : trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
-    if (work.host != work.device) trf__free(&run.hooks, work.host, bytes);
-    run.backend->release(&run, work.device, bytes);
-    run.backend->close(&run);
-    return status;
-}
+// trf__model_read is the order of loading. Everything that can fail without reading data comes
+// first.
 
 /* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
    file, int8, has them. */
@@ -36801,61 +37138,98 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     return TRF_OK;
 }
 
-// >>store-read     weights and vocabularies of a file into a model
-//
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+/* The first tensor of a parameter, or -1: a tied matrix has several names. */
+TRF__FN int32_t trf__first_tensor(const trf_file *file, const trf_model *model,
+                                  const trf__param *p, const char *prefix)
+{
+    const char *name = p->name;
+    int32_t index = -1, n;
+    for (n = 0; name && index < 0; name = trf__alias(&model->config, p, n++))
+        index = trf__find_tensor(file, prefix, name);
+    return index;
+}
 
-/* Reads one tensor into a parameter. If the parameter has been read already (have), compares it
-   with the tensor instead. */
-TRF__COLD
-TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
-                                   trf_real *arena, const trf__param *p, int nonnegative, int have,
+/* Compares two tensors of one parameter, of which `other` was not read. */
+TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
+                                    trf_error *err)
+{
+    enum { EACH = TRF__CHUNK / sizeof(trf_real) };
+    const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
+    const int int8 = trf__is_int8(a);
+    trf_real x[EACH], y[EACH];
+    int64_t at, n;
+    int same = int8 == trf__is_int8(b);
+    for (at = 0; same && at < size; at += n) {
+        n = trf__min64(size - at, EACH);
+        if (int8) {
+            TRF__TRY(trf__file_bytes(file, one, (uint64_t)at, x, (size_t)n, err));
+            TRF__TRY(trf__file_bytes(file, other, (uint64_t)at, y, (size_t)n, err));
+        } else {
+            TRF__TRY(trf__file_numbers(file, one, at, x, n, err));
+            TRF__TRY(trf__file_numbers(file, other, at, y, n, err));
+        }
+        same = !memcmp(x, y, (size_t)n * (int8 ? 1 : sizeof *x));
+    }
+    if (same && int8) {                 /* and their scales */
+        TRF__TRY(trf__match_scales(file, a, &one, err));
+        TRF__TRY(trf__match_scales(file, b, &other, err));
+        return trf__same_tensor(file, one, other, a->shape[0], err);
+    }
+    if (same) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
+                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
+}
+
+/* A matrix that has several names in the file must be equal under all of them. */
+TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
                                    trf_error *err)
 {
-    trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
-    const char *name = trf_file_at(file, index).name;
-    int64_t at, n, i, size = trf__param_size(p);
-    trf_real *place = have ? NULL : (trf_real *)trf__shared_address(&model->run, arena + p->offset);
-    for (at = 0; at < size; at += n) {
-        trf_real *x = place ? place + at : numbers;     /* where the host may write at once */
-        n = trf__min64(size - at, place ? 1 << 18 : (int64_t)(sizeof numbers / sizeof *numbers));
-        TRF__TRY(trf_file_read(file, index, at, x, n, err));
-        for (i = 0; nonnegative && i < n; i++)
-            if (!(x[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, at + i, name,
-                                 "a second moment must not be negative, got %g", (double)x[i]);
-        if (place) continue;
-        if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
-        TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
-        if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "\"%.90s\" is tied to \"%s\", but its values differ", name, p->name);
+    int32_t i, n, first, index;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *name = p->name;
+        first = trf__first_tensor(file, model, p, prefix);
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            index = trf__find_tensor(file, prefix, name);
+            if (index >= 0 && index != first)
+                TRF__TRY(trf__same_tensor(file, first, index, trf__param_size(p), err));
+        }
     }
     return TRF_OK;
 }
 
-/* Reads one arena: the weights, or with `of` one of their companions. A matrix that has several
-   names in the file must be equal under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
-                                   const trf__companion *of, trf_real *arena, trf_error *err)
+/* An arena, and the companion of the weights that it is, or NULL. */
+typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
+
+/* The tensors of an arena in stripes, and of the weights the matrices that are packed. */
+TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
-    const char *prefix = of ? of->prefix : "";
-    int32_t i, n;
-    for (i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        int have = 0;
-        if (p->offset < 0) continue;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, prefix, name);
-            if (index < 0) continue;
-            TRF__TRY(trf__read_param(file, index, model, arena, p, of && of->nonnegative, have,
-                                     err));
-            have = 1;
+    const trf__arena_of *to = (const trf__arena_of *)of;
+    const trf__layout *layout = &r->model->layout;
+    int32_t i, packed, index;
+    for (packed = 0; packed < (to->companion ? 1 : 2); packed++)
+        for (i = 0; i < layout->n_params; i++) {
+            const trf__param *p = &layout->params[i];
+            const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
+            index = trf__first_tensor(r->file, r->model, p,
+                                      to->companion ? to->companion->prefix : "");
+            if ((p->offset < 0) != packed || index < 0) continue;
+            if (a) trf__cut_tensor(r, &r->file->entries[index], a, (char *)r->model->packed +
+                                   a->packed[layout->format], a->out);
+            else trf__cut_tensor(r, &r->file->entries[index], NULL, to->arena + p->offset,
+                                 trf__param_size(p));
         }
-    }
-    return model->run.backend->sync(&model->run, err);
+}
+
+/* Reads one arena: the weights, with those that are packed, or one of their companions. */
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
+                                   const trf__companion *companion, trf_real *arena, trf_error *err)
+{
+    const trf__arena_of of = { companion, arena };
+    trf__reading r = trf__reading_of(file, model);
+    r.nonnegative = companion && companion->nonnegative;
+    TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
+    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
@@ -36864,14 +37238,14 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 {
     trf_error damage;
     trf_status status, checked;
-    if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file);
     status = trf__read_arena(file, model, NULL, model->weights, err);
-    if (!status) status = trf__read_small(file, model, err);
     checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
     return checked;
 }
+
+// >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
    and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
@@ -42449,4 +42823,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1981313542
+// Made from the files in tools/header by `make header`. CRC of the lines above: 131925531

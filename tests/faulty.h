@@ -15,7 +15,7 @@ static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts);
 static int faulty_sync(int fd);
 static int faulty_close(int fd);
 static int faulty_seek(int fd, uint64_t offset);
-static int64_t faulty_read(int fd, void *to, size_t bytes);
+static int64_t faulty_read_at(int fd, uint64_t offset, void *to, size_t bytes);
 static int64_t faulty_write(int fd, const void *from, size_t bytes);
 static uint32_t faulty_pid(void);
 static int faulty_hold(const char *path, int fd);

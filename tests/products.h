@@ -47,7 +47,7 @@ static KIT_UNUSED void multiply_packed(const trf__run *run, int format, trf_real
                                        const trf_real *w, int64_t rows, int64_t in, int64_t out)
 {
     void *packed = malloc(trf__formats[format].bytes(out, in));
-    trf__pack pack = {packed, w, out, in, format, NULL};
+    trf__pack pack = trf__pack_of(packed, w, out, in, format);
     trf__linear j;
     assert_non_null(packed);
     run->backend->pack(run, &pack);

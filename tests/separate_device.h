@@ -202,7 +202,7 @@ static void see_reorder(const trf__reorder *j)
     ON(j->self);
     ON(j->cross);
 }
-static void see_pack(const trf__pack *j) { ON(j->packed); ON(j->weights); }
+static void see_pack(const trf__pack *j) { ON(j->packed); ON(j->weights); ON(j->stored); }
 #if !defined(TRF_NO_TRAIN)
 static void see_embed_gradient(const trf__embed_gradient *j)
 {
@@ -549,7 +549,7 @@ static const trf__backend separate_table = {
 #if !defined(TRF_NO_TRAIN)
     , separate_linear_dw
 #endif
-    , NULL          /* tokens are drawn by the host */
+    , NULL, NULL    /* tokens are drawn by the host, files are read by one thread */
 };
 #undef X
 #undef VERB

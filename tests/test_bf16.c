@@ -178,7 +178,7 @@ static KIT_UNUSED void packed_products_by_one(void)
         trf_real *y = numbers(rows * out + 1), *rx, *rw, sixteen[16];
         void *packed = malloc(trf__bf16_bytes(above + out, in));
         trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
-        trf__pack pack = {packed, w, above + out, in, TRF__BF16, NULL};
+        trf__pack pack = trf__pack_of(packed, w, above + out, in, TRF__BF16);
         trf__linear j;
         assert_non_null(packed);
         run.backend->pack(&run, &pack);
@@ -345,7 +345,7 @@ static KIT_UNUSED void converted_rows_by_one(void)
         char *to = (char *)malloc((size_t)rows * bytes);
         void *packed = malloc(trf__bf16_bytes(out, k));
         trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
-        trf__pack pack = {packed, w, out, k, TRF__BF16, NULL};
+        trf__pack pack = trf__pack_of(packed, w, out, k, TRF__BF16);
         trf__linear j;
         trf__activate f;
         trf__norm n;

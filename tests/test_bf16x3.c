@@ -132,7 +132,7 @@ static void products_by_one(int rounds)
         void *packed = malloc(trf__panels_bytes(above + out, in));
         trf__run run = run_by(TRF_PRODUCTS_BF16X3, TRF__FLOAT32, 1 + round % 3,
                               round % 4 ? (above + out) * in : 1, 0);
-        trf__pack pack = {packed, w, above + out, in, TRF__FLOAT32, NULL};
+        trf__pack pack = trf__pack_of(packed, w, above + out, in, TRF__FLOAT32);
         trf__linear j;
         trf__linear_dx back;
         trf__linear_dw gradient;

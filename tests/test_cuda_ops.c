@@ -126,7 +126,7 @@ static struct thing *acts(int64_t n, double scale)
 static struct thing *weights, *copies;
 static void make_weights(int64_t n)
 {
-    trf__pack pack = { NULL, NULL, n, 1, TRF__FLOAT32, NULL };
+    trf__pack pack = trf__pack_of(NULL, NULL, n, 1, TRF__FLOAT32);
     weights = reals(n, 1);
     copies = bytes_of(weights->at[CPU], (size_t)n * 2);
     pack.packed = copies->at[NARROW];

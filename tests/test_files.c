@@ -103,9 +103,9 @@ static int faulty_seek(int fd, uint64_t offset)
 {
     return fails('K') ? -1 : trf_os_seek(fd, offset);
 }
-static int64_t faulty_read(int fd, void *to, size_t bytes)
+static int64_t faulty_read_at(int fd, uint64_t offset, void *to, size_t bytes)
 {
-    int64_t n = fails('R') ? -1 : trf_os_read(fd, to, shorter(bytes));
+    int64_t n = fails('R') ? -1 : trf_os_read_at(fd, offset, to, shorter(bytes));
     if (n > 0) fault.bytes_read += n;
     return n;
 }
@@ -656,6 +656,11 @@ static void test_crc(void **state)
             c = ~trf__crc_bytes(&whole, bytes + from, n, ~whole.value);
             trf__crc_add(&whole, bytes + from, n);
             assert_int_equal(whole.value, c);
+            /* and of two parts that are summed apart */
+            c = trf__crc_go_on(&whole, 0, bytes, n / 3);
+            assert_int_equal(trf__crc_times(c, trf__crc_power(from + n - n / 3)) ^
+                             trf__crc_go_on(&whole, 0, bytes + n / 3, from + n - n / 3),
+                             whole.value);
         }
     }
     assert_true(crc.value == 0xCBF43926u);
@@ -843,6 +848,31 @@ static void test_many(void **state)
 }
 
 /* BF16 and F16 widen exactly. */
+/* A number that is not finite is found in any place, and the largest finite one is not taken for
+   it. */
+static void test_finite_numbers(void **state)
+{
+    static const struct { char code; int bytes; uint64_t largest, infinite; } kinds[] = {
+        {'H', 2, 0xFBFF, 0xFC00}, {'B', 2, 0xFF7F, 0xFF80}, {'F', 4, 0xFF7FFFFF, 0xFF800000},
+        {'D', 8, 0xFFEFFFFFFFFFFFFF, 0xFFF0000000000000}};
+    unsigned char bytes[8 * 200];
+    size_t k, i, n;
+    (void)state;
+    for (k = 0; trf__is_little() && k < 4; k++)
+        for (n = 0; n <= 200; n += n == 190 ? 1 : 10) {
+            for (i = 0; i < n; i++) trf__to_little(bytes + kinds[k].bytes * i, kinds[k].largest,
+                                                   kinds[k].bytes);
+            assert_int_equal(trf__finite_numbers(bytes, n, kinds[k].code), n / 64 * 64);
+            for (i = 0; i < n; i++) {
+                trf__to_little(bytes + kinds[k].bytes * i, kinds[k].infinite, kinds[k].bytes);
+                assert_int_equal(trf__finite_numbers(bytes, n, kinds[k].code),
+                                 i < n / 64 * 64 ? i / 64 * 64 : n / 64 * 64);
+                trf__to_little(bytes + kinds[k].bytes * i, kinds[k].largest, kinds[k].bytes);
+            }
+        }
+    assert_int_equal(trf__finite_numbers(bytes, 128, 'I'), 0);
+}
+
 static void test_halves(void **state)
 {
     static const struct { uint32_t bits; double value;
@@ -873,6 +903,23 @@ static void test_halves(void **state)
         assert_true(trf__from_half(bits | 0x8000) == -trf__from_half(bits));
     assert_true(trf__from_half(0x7C00) > 1e308 && trf__from_half(0xFC00) < -1e308);
     assert_true(trf__from_half(0x7E00) != trf__from_half(0x7E00));
+#if TRF__REAL_BYTES == 4
+    for (bits = 0; bits < 0x10000; bits += 16) {        /* sixteen at a time, both ways */
+        uint16_t sixteen[16];
+        trf_real one[16], other[16];
+        for (i = 0; i < 16; i++) sixteen[i] = (uint16_t)(bits + i);
+        trf__widen(one, (const unsigned char *)sixteen, 16, 0);
+        trf__widen_halves(other, (const unsigned char *)sixteen, 16);
+        for (i = 0; i < 16; i++) {
+            const float wanted = (float)trf__from_half(bits + (uint32_t)i);
+            if (wanted == wanted) assert_memory_equal(&one[i], &wanted, 4);
+            else assert_true(one[i] != one[i] && other[i] != other[i]);
+            if (wanted == wanted) assert_memory_equal(&other[i], &wanted, 4);
+        }
+        trf__widen(one, (const unsigned char *)sixteen, 16, 1);
+        for (i = 0; i < 16; i++) assert_int_equal(trf__float_bits(one[i]), (bits + i) << 16);
+    }
+#endif
     memset(&m, 0, sizeof m);
     hostile_begin(&m);
     hostile_text(&m, "{\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},\"h\":{"
@@ -1861,6 +1908,7 @@ int main(void)
         cmocka_unit_test_setup(test_large, fresh),
         cmocka_unit_test_setup(test_many, fresh),
         cmocka_unit_test_setup(test_halves, fresh),
+        cmocka_unit_test_setup(test_finite_numbers, fresh),
         cmocka_unit_test_setup(test_escapes, fresh),
         cmocka_unit_test_setup(test_writer_refuses, fresh),
         cmocka_unit_test_setup(test_open_arguments, fresh),

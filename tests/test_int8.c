@@ -163,12 +163,9 @@ static KIT_UNUSED void products_by_the_formula(void **state)
             trf__run run = run_of(TRF__INT8, 1 + round % 3, 0,
                                   trf__cpu_converted(TRF__INT8, rows, in));
             trf__linear j;
-            trf__pack pack;
+            trf__pack pack = trf__pack_of(packed, w, above + out, in, TRF__INT8);
             int64_t i, c;
             assert_non_null(packed);
-            TRF__ZERO(pack);
-            pack.packed = packed; pack.weights = w; pack.out = above + out; pack.in = in;
-            pack.format = TRF__INT8;
             run.backend->pack(&run, &pack);
             TRF__ZERO(j);
             j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;

@@ -904,9 +904,8 @@ static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t ou
     trf__mat w;
     w.plain = plain; w.packed = NULL; w.row = 0; w.format = TRF__FLOAT32;
     if (packed) {
-        trf__pack j;
-        j.packed = plain_empty((out + 15) / 16 * 16 * in);
-        j.weights = plain; j.out = out; j.in = in; j.format = TRF__FLOAT32;
+        trf__pack j = trf__pack_of(plain_empty((out + 15) / 16 * 16 * in), plain, out, in,
+                                   TRF__FLOAT32);
         ASIDE(run, pack, &j);
         w.packed = j.packed;
     }
@@ -1109,12 +1108,7 @@ static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t
     int64_t padded = (out + 15) / 16 * 16, n = offset + padded * in + 7, i, o;
     trf_real *weights = plain_random(n, 1), *copies = plain_fill(plain_empty(n), n, sentinel);
     uint64_t hash;
-    trf__pack j;
-    j.packed = copies + offset;
-    j.weights = weights + offset;
-    j.out = out;
-    j.in = in;
-    j.format = TRF__FLOAT32;
+    trf__pack j = trf__pack_of(copies + offset, weights + offset, out, in, TRF__FLOAT32);
     OP(run, pack, &j);
     for (i = 0; i < n; i++)
         if (i < offset || i >= offset + padded * in) assert_true((double)copies[i] == sentinel);

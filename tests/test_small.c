@@ -227,6 +227,126 @@ static KIT_UNUSED void a_quarter(void **state)
     free(small.bytes);
 }
 
+/* Memory that begins with bytes of its own: what nobody writes shows in a file of the whole. */
+static void *filled(void *user, size_t align, size_t bytes)
+{
+    void *memory;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+        return NULL;
+    return memset(memory, *(const unsigned char *)user, bytes);
+}
+static void unfilled(void *user, void *memory, size_t bytes)
+{
+    (void)user; (void)bytes;
+    free(memory);
+}
+
+/* What a model is after loading: its own file. */
+static image read_with(const image *from, int32_t threads, trf_weights weights, int packed, int fill,
+                       int32_t nonfinite)
+{
+    unsigned char byte = (unsigned char)fill;
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    image to;
+    options.weights = weights;
+    options.packed = packed;
+    options.allow_nonfinite = nonfinite;
+    options.device.threads = threads;
+    options.hooks.user = &byte;
+    options.hooks.alloc = filled;
+    options.hooks.free = unfilled;
+    OK(kit_load_memory(&model, from->bytes, from->n, &options, &err));
+    to = saved(model, TRF_WEIGHTS_FULL);
+    trf_model_destroy(model);
+    return to;
+}
+
+static void same_image(const image *one, image *other, const char *what, int k, int i)
+{
+    if (one->n != other->n || memcmp(one->bytes, other->bytes, one->n))
+        fail_msg("%s, file %d, format %d", what, k, i);
+    free(other->bytes);
+}
+
+/* A model so large that several threads read it, in matrices that end inside panels, words and
+   vectors: any number of threads leaves the same bytes, and so do numbers that are packed as the
+   file has them (with nonfinite numbers allowed they pass through floats). */
+static void read_by_threads(void **state)
+{
+    static const trf_weights in_file[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_F16,
+                                          TRF_WEIGHTS_INT8};
+    static const trf_weights formats[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16,
+                                          TRF_WEIGHTS_INT8};
+    trf_config config = trf_config_tiny();
+    trf_model *model = NULL;
+    int k, i;
+    (void)state;
+    config.d_model = 6 * 37;
+    config.n_heads = 6;
+    config.d_ff = 1111;
+    config.encoder_layers = config.decoder_layers = 2;
+    config.source_vocab = config.target_vocab = 9001;
+    for (k = 0; k < 4; k++) {
+        image file = new_file(&config, in_file[k], 0), one, packed;
+        for (i = 0; i < 4; i++) {
+            if (k == 3 && i < 3) continue;      /* 8 bits stay 8 bits */
+            one = read_with(&file, 1, formats[i], i == 1, 0xA5, 0);
+            packed = read_with(&file, 5, formats[i], i == 1, 0xA5, 0);
+            same_image(&one, &packed, "five threads", k, i);
+            packed = read_with(&file, 2, formats[i], i == 1, 0x5A, 0);
+            same_image(&one, &packed, "other bytes in new memory", k, i);
+            packed = read_with(&file, 3, formats[i], i == 1, 0xA5, 1);
+            same_image(&one, &packed, "by way of floats", k, i);
+            free(one.bytes);
+        }
+        if (k == 3) {           /* and as packed from floats */
+            OK(trf_model_create(&model, &config, NULL, &err));
+            OK(trf_model_pack(model, TRF_WEIGHTS_INT8, &err));
+            one = saved(model, TRF_WEIGHTS_FULL);
+            packed = read_with(&file, 3, TRF_WEIGHTS_INT8, 0, 0xA5, 0);
+            same_image(&one, &packed, "packed from floats", k, 3);
+            free(one.bytes);
+            trf_model_destroy(model);
+        }
+        free(file.bytes);
+    }
+}
+
+/* Of several numbers that are not finite, in tensors that several threads read, the first in the
+   order of parameters is told, every time. */
+static void first_bad_number(void **state)
+{
+    static const char *const names[] = {"encoder.layers.1.linear1.weight",
+                                        "decoder.layers.0.self_attn.in_proj_weight",
+                                        "decoder.layers.1.linear2.weight"};
+    const float bad = NAN;
+    trf_config config = trf_config_tiny();
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_file *file;
+    image full;
+    int i;
+    (void)state;
+    config.source_vocab = config.target_vocab = 9001;
+    full = new_file(&config, TRF_WEIGHTS_FULL, 1);
+    options.device.threads = 6;
+    options.memory = full.bytes;
+    options.memory_bytes = full.n;
+    OK(trf_file_open(&file, NULL, &options, &err));
+    for (i = 0; i < 3; i++)
+        memcpy(full.bytes + trf_file_at(file, trf_file_find(file, names[i])).begin + 404, &bad, 4);
+    trf_file_close(file);
+    for (i = 0; i < 20; i++) {
+        options.packed = i % 2;
+        FAILS(TRF_E_NONFINITE, trf_model_load(&model, NULL, &options, &err));
+        assert_null(model);
+        assert_string_equal(err.what, names[0]);
+        assert_non_null(strstr(err.message, "element 101 is"));
+    }
+    free(full.bytes);
+}
+
 /* A row that is all 0, and one of numbers too small for a scale. */
 static void rows_of_nothing(void **state)
 {
@@ -433,19 +553,6 @@ static void tied_twice_in_8_bits(void **state)
     free(small.bytes);
 }
 
-static void *filled(void *user, size_t align, size_t bytes)
-{
-    void *memory = NULL;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
-    return memset(memory, *(unsigned char *)user, bytes);
-}
-static void unfilled(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 /* A session knows its model's packed weights: the same file is the same model, whatever its memory
    had before, and other weights are another one. */
 static void sessions(void **state)
@@ -520,7 +627,9 @@ int main(void)
         cmocka_unit_test(same_answers),    cmocka_unit_test(what_files_hold),
         #if !defined(TRF__TEST_BACKEND)     /* the hooks do not see the memory of a device apart */
         cmocka_unit_test(a_quarter),       cmocka_unit_test(scales_of_others),
+        cmocka_unit_test(read_by_threads),
 #endif
+        cmocka_unit_test(first_bad_number),
         cmocka_unit_test(large_matrices),
         cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),

@@ -48,10 +48,10 @@ static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
 static int faulty_sync(int fd) { return fails() || fd < 0 ? -1 : 0; }
 static int faulty_close(int fd) { return trf_os_close(fd) < 0 || fails() ? -1 : 0; }
 static int faulty_seek(int fd, uint64_t offset) { return fails() ? -1 : trf_os_seek(fd, offset); }
-static int64_t faulty_read(int fd, void *to, size_t bytes)
+static int64_t faulty_read_at(int fd, uint64_t offset, void *to, size_t bytes)
 {
     if (fault.short_read && bytes > 5) bytes = 5;
-    return fails() ? -1 : trf_os_read(fd, to, bytes);
+    return fails() ? -1 : trf_os_read_at(fd, offset, to, bytes);
 }
 static int64_t faulty_write(int fd, const void *from, size_t bytes)
 {

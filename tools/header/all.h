@@ -194,6 +194,7 @@ extern "C" {
 #include "files/reading.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/stripes.h"
 #include "files/store_packed.h"
 #include "files/store_read.h"
 #include "files/store_write.h"

@@ -397,9 +397,7 @@ void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
     for (; n >= 32; n -= 32, x += 32, to += 32)
         _mm512_storeu_si512(to, TRF__TO_BF16(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
     if (n > 0)
-        _mm256_storeu_si256((__m256i *)(void *)to,
-                            _mm512_castsi512_si256(TRF__TO_BF16(_mm512_setzero_ps(),
-                                                                _mm512_loadu_ps(x))));
+        _mm512_mask_storeu_epi32(to, 0xFF, TRF__TO_BF16(_mm512_setzero_ps(), _mm512_loadu_ps(x)));
 }
 #endif
 
@@ -550,6 +548,18 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
             trf__bf16_join(to, trf__bf16_round(trf__load(chunk + 16 * i)),
                            trf__bf16_round(trf__load(chunk + 16 * i + 16)));
     }
+}
+
+/* Rows of a matrix of 16-bit numbers, in order: words of two are what a panel has. */
+TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
+                              int64_t in, const trf_real *scales)
+{
+    int64_t r;
+    (void)scales;
+    for (r = 0; r < rows; r += 16)
+        trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
+                        (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
+                        trf__round_up(in, TRF__BF16_DEEP) / 2);
 }
 
 TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int64_t in)

@@ -369,8 +369,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                   l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && job.panels) {
-        trf__pack pack = { job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
-                           NULL };
+        trf__pack pack = trf__pack_of(job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d,
+                                      run->format);
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
         job.w.packed = job.panels;

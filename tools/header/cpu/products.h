@@ -16,7 +16,8 @@
 /* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
-   scales packs whole rows first .. first + rows - 1 instead. If the format's products read
+   scales packs whole rows first .. first + rows - 1 instead. stored packs rows that have the
+   format's numbers already (trf__pack). If the format's products read
    converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
    converts all of A before it begins. With 0 it converts A block by block, unless the op before has
    written converted rows; convert can then make a part of a row. Nothing else knows the layout of
@@ -31,6 +32,8 @@ typedef struct trf__format {
     int number, deep;
     void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
                  const trf_real *scales);
+    void (*stored)(void *packed, const void *numbers, int64_t first, int64_t rows, int64_t in,
+                   const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
     int before;
@@ -38,11 +41,11 @@ typedef struct trf__format {
 
 static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_read, trf__floats_product, trf__panels_panel,
-      (int)sizeof(trf_real), 1, NULL, NULL, NULL, 0 },
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL, NULL, 0 },
     { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
-      TRF__BF16_DEEP, NULL, trf__bf16_row_bytes, trf__bf16_row, 0 },
+      TRF__BF16_DEEP, NULL, trf__bf16_stored, trf__bf16_row_bytes, trf__bf16_row, 0 },
     { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
-      trf__int8_row_bytes, trf__int8_convert, 1 }
+      trf__int8_stored, trf__int8_row_bytes, trf__int8_convert, 1 }
 };
 
 typedef struct trf__conversion {

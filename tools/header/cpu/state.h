@@ -149,7 +149,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
     1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw), \
-    trf__cpu_draw
+    trf__cpu_draw, trf__tiles
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {

@@ -39,8 +39,6 @@
 #define TRF__TILE_HOOK(tiling, worker) ((void)0)
 #endif
 
-typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
-
 /* An op while it is computed. Worker 0 is the calling thread. */
 typedef struct trf__tiling {
     trf__tile_function *function;

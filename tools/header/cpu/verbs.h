@@ -145,6 +145,10 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__format *format = &trf__formats[j->format];
     int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
     (void)run; (void)worker;
+    if (j->stored) {
+        format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
+        return;
+    }
     if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
     for (; format->panel && row < end; row += 16)
         format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),

@@ -121,7 +121,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 /* memory is not the host's; 8 tokens of a search are issued before the host looks */
 #define TRF__CUDA_TABLE \
-    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0
+    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0, 0
 
 #if defined(TRF_COLUMN)
 extern "C" {

@@ -216,9 +216,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
     int error;
     if (n > r->bytes - at)
         return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
-    errno = 0;
-    error = TRF_OS(seek)(r->fd, (uint64_t)at) < 0 ? trf__errno()
-                                                  : trf__read_all(r->fd, to, (size_t)n, &got);
+    error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");

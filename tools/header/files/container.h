@@ -67,8 +67,10 @@ typedef struct trf__origin {
     int fd;
     const char *path;
     uint64_t size;
-    uint64_t at;                /* where the next read of fd begins */
 } trf__origin;
+
+/* The CRC-32 of a tensor's data, if somebody has read all of them. */
+typedef struct trf__data_sum { uint32_t value; int known; } trf__data_sum;
 
 struct trf_file {
     trf_hooks hooks;
@@ -78,11 +80,11 @@ struct trf_file {
     char path[104];             /* the end of the path, for messages */
     char wrapper[40];           /* the common prefix of all names (>>store-match) */
     uint64_t data_begin;
-    uint64_t summed;            /* crc covers the data up to this byte; 0: it is not computed */
     trf__crc crc;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
     trf_file_entry *entries;    /* in the header's order */
+    trf__data_sum *sums;        /* of each entry */
     trf__meta *meta;
     const void **by_name, **by_begin, **by_key;     /* the same, sorted */
     char *header;

@@ -18,20 +18,17 @@
 // trf__file_start calls these functions in the order of the checks above.
 
 /* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
-TRF__FN trf_status trf__file_fetch(trf__origin *from, uint64_t offset, void *to, size_t bytes,
-                                   trf_error *err)
+TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to,
+                                   size_t bytes, trf_error *err)
 {
     size_t got = 0;
-    int error = 0;
+    int error;
     trf_status status;
     if (from->memory) {
         if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
         return TRF_OK;
     }
-    errno = 0;
-    if (offset != from->at && TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
-    if (!error) error = trf__read_all(from->fd, to, bytes, &got);
-    from->at = error ? UINT64_MAX : offset + got;
+    error = trf__read_all(from->fd, offset, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -109,7 +106,8 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
     int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TEXTS);
     size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
-    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
+    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + sizeof(trf__data_sum) +
+                                              2 * sizeof(void *))
                  + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
     char *block = (char *)trf__alloc(hooks, bytes);
     trf_file *file = (trf_file *)(void *)block;
@@ -124,7 +122,8 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     file->by_begin = file->by_name + tensors;
     file->by_key = file->by_begin + tensors;
     file->meta = (trf__meta *)(void *)(file->by_key + texts);
-    file->header = (char *)(file->meta + texts);
+    file->sums = (trf__data_sum *)(void *)(file->meta + texts);
+    file->header = (char *)(file->sums + tensors);
     file->header_bytes = header;
     return file;
 }
@@ -143,7 +142,6 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
     uint32_t sum = 0;
     int32_t i;
     if (!wanted) return TRF_OK;
-    trf__crc_begin(&file->crc);
     for (i = 0; i < file->n_meta; i++)
         sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
     for (i = 0; i < file->count; i++) {
@@ -171,7 +169,11 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     s.name = "header";
     s.err = err;
     TRF__TRY(trf__file_parse(&s, file));
-    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
+    trf__crc_begin(&file->crc);
+    for (i = 0; i < file->count; i++) {
+        file->by_name[i] = file->entries + i;
+        file->sums[i].known = 0;
+    }
     for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
     TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
     TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
@@ -179,17 +181,14 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     return trf__file_check_header(file, err);
 }
 
-// >>file-read      numbers of any dtype as ours
-//
-// Data are read in chunks on the stack, so no tensor needs memory besides its destination. A model
-// loads its tensors in the order of the file; then the checksum needs no second reading.
-
 /* Index of a tensor, or -1. */
 TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 {
     const void *found = trf__find_name(file->by_name, file->count, name);
     return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
 }
+
+// >>file-convert   numbers of any dtype as ours
 
 /* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. Exponent 0: subnormal. */
 TRF__FN double trf__from_half(uint32_t bits)
@@ -221,70 +220,136 @@ TRF__FN int trf__is_little(void)
     return *(const unsigned char *)&one == 1;
 }
 
-#if TRF__REAL_BYTES == 4
-/* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
-   fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
-   2^-24. */
-TRF__INLINE void trf__from_16_bits(trf_real *to, const unsigned char *from, int bf16)
+/* How many of n numbers are finite, in whole sixties and four, before the first that is not: one
+   more in the exponent, and only an exponent of ones carries into the sign. */
+TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
 {
-    uint16_t h[TRF__WIDE];
-    uint32_t bits[TRF__WIDE];
+    enum { EACH = 64 };
+    const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
+    size_t i = 0;
     int k;
-    memcpy(h, from, sizeof h);
-    if (bf16) for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
-    else
-        for (k = 0; k < TRF__WIDE; k++) {
-            uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
-            float x = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
-            memcpy(&tiny, &x, sizeof tiny);
-            wide += rest >= 0x7C00u ? 112u << 23 : 0;
-            bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
-        }
-    memcpy(to, bits, sizeof bits);
-}
-#endif
-
-/* Converts numbers, sixteen at a time, up to the first that is not finite: of the host's own
-   format, where they may be in place already, and of two bytes. x - x is 0 for finite x and NaN for
-   others, so one sum checks sixteen. Returns the number of bytes read. The caller's loop reads the
-   rest, and names the bad element. */
-TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes, char code)
-{
-    const size_t each = code == 'D' ? 8 : code == 'F' ? 4 : 2;
-    size_t i;
-    for (i = 0; i + TRF__WIDE * each <= bytes; i += TRF__WIDE * each, values += TRF__WIDE) {
-        trf__v16 x;
-        trf_real difference;
-#if TRF__REAL_BYTES == 4
-        if (each == 2) trf__from_16_bits(values, p + i, code == 'B');
-        else
-#endif
-        if ((const void *)values != (const void *)(p + i))
-            memcpy(values, p + i, TRF__WIDE * sizeof *values);
-        x = trf__load(values);
-        difference = trf__sum(trf__sub(x, x));
-        if (!(difference == 0)) break;
+    for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
+        uint16_t h[EACH], any = 0;
+        memcpy(h, p + 2 * i, sizeof h);
+        for (k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
+        if (any & 0x8000u) break;
+    }
+    for (; code == 'F' && i + EACH <= n; i += EACH) {
+        uint32_t w[EACH], any = 0;
+        memcpy(w, p + 4 * i, sizeof w);
+        for (k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
+        if (any & 0x80000000u) break;
+    }
+    for (; code == 'D' && i + EACH <= n; i += EACH) {
+        uint64_t w[EACH], any = 0;
+        memcpy(w, p + 8 * i, sizeof w);
+        for (k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
+        if (any >> 63) break;
     }
     return i;
 }
 
-/* Starts the checksum. From now on it follows reads in the order of the file. */
-TRF__FN void trf__file_sum(trf_file *file)
+#if TRF__REAL_BYTES == 4
+/* n numbers of bf16 as floats, of which they are the upper halves; n is a multiple of sixteen. */
+TRF__FN void trf__widen_bf16(trf_real *to, const unsigned char *from, size_t n)
 {
-    trf__crc_begin(&file->crc);
-    file->summed = file->data_begin;
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE];
+    size_t i;
+    int k;
+    for (i = 0; i < n; i += TRF__WIDE) {
+        memcpy(h, from + 2 * i, sizeof h);
+        for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+        memcpy(to + i, bits, sizeof bits);
+    }
 }
 
-/* Reads a part of the data. The checksum includes what is read in the order of the file. */
-TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes,
-                                  trf_error *err)
+/* n halves as floats; n is a multiple of sixteen. Exponent and fraction move, and 112 is added to
+   the exponent; 31 stands for 255, and 0 for multiples of 2^-24. */
+TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n)
 {
-    TRF__TRY(trf__file_fetch(&file->from, at, to, bytes, err));
-    if (at != file->summed) return TRF_OK;
-    trf__crc_add(&file->crc, to, bytes);
-    file->summed += bytes;
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE], low[TRF__WIDE];
+    float x[TRF__WIDE];
+    size_t i;
+    int k;
+    for (i = 0; i < n; i += TRF__WIDE) {
+        memcpy(h, from + 2 * i, sizeof h);
+        for (k = 0; k < TRF__WIDE; k++) x[k] = (float)(int)(h[k] & 1023) * 5.9604644775390625e-8f;
+        memcpy(low, x, sizeof low);
+        for (k = 0; k < TRF__WIDE; k++) {       /* masks: gcc makes no vectors of conditions */
+            uint32_t rest = h[k] & 0x7FFFu, tiny = 0u - (uint32_t)(rest < 0x0400u);
+            uint32_t wide = (rest << 13) + (112u << 23) +
+                            ((0u - (uint32_t)(rest >= 0x7C00u)) & 112u << 23);
+            bits[k] = (low[k] & tiny) | (wide & ~tiny) | (uint32_t)(h[k] & 0x8000u) << 16;
+        }
+        memcpy(to + i, bits, sizeof bits);
+    }
+}
+
+#if TRF__X86
+/* The same by the processor's own instruction, which every one with AVX2 has. */
+__attribute__((target("f16c")))
+TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i += 8) {
+        __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * i));
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(eight));
+    }
+}
+#endif
+
+TRF__FN void trf__widen(trf_real *to, const unsigned char *from, size_t n, int bf16)
+{
+    if (bf16) { trf__widen_bf16(to, from, n); return; }
+#if TRF__X86
+    if (__builtin_cpu_supports("avx2")) { trf__widen_f16c(to, from, n); return; }
+#endif
+    trf__widen_halves(to, from, n);
+}
+#endif
+
+/* Whether numbers of a file are the host's, as they are. */
+TRF__FN int trf__is_own(const trf__dtype *dtype)
+{
+    return trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
+}
+
+/* Converts n numbers of a tensor, which lie at byte `at` of the file; `values` may be `p` if they
+   are the host's own. Fails at the first that is not finite. */
+TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_entry *entry,
+                                        uint64_t at, const unsigned char *p, size_t n,
+                                        trf_real *values, trf_error *err)
+{
+    const trf__dtype *dtype = trf__dtype_of(entry->dtype);
+    const size_t each = (size_t)dtype->bytes;
+    size_t i = 0;
+#if TRF__REAL_BYTES == 4
+    if (trf__is_little() && each == 2) {
+        i = trf__finite_numbers(p, n, dtype->code);
+        trf__widen(values, p, i, dtype->code == 'B');
+    }
+#endif
+    if (trf__is_own(dtype)) {
+        i = trf__finite_numbers(p, n, dtype->code);
+        if ((const void *)values != (const void *)p) memcpy(values, p, each * i);
+    }
+    for (; i < n; i++) {
+        const double x = trf__from_file(p + each * i, dtype->code);
+        values[i] = (trf_real)x;
+        if (!trf__is_finite((double)values[i]) && !file->allow_nonfinite)
+            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + each * i), entry->name,
+                             "tensor \"%.100s\": element %llu is infinite or not a number",
+                             entry->name, (unsigned long long)((at - entry->begin) / each + i));
+    }
     return TRF_OK;
 }
+
+// >>file-read      tensors, and the checksum of all
+//
+// trf__file_numbers reads chunks to the stack, so no tensor needs memory besides its destination.
+// Models are read in stripes (>>stripes).
 
 /* The entry with an index, or an error. */
 TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
@@ -304,9 +369,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     const trf_file_entry *entry = NULL;
     const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
-    uint64_t at, end;
-    size_t n, i;
-    int own, quick;
+    uint64_t at;
+    int64_t n;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
     dtype = trf__dtype_of(entry->dtype);
@@ -321,26 +385,13 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                          (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
                          (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
-    end = at + (uint64_t)(count * dtype->bytes);
     /* the host's own numbers are read to where they belong */
-    own = trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
-    quick = own || (trf__is_little() && TRF__REAL_BYTES == 4 && dtype->bytes == 2);
-    for (; at < end; at += n) {
-        const unsigned char *p = own ? (const unsigned char *)values : chunk;
-        const size_t most = own ? 8 * sizeof chunk : sizeof chunk;
-        n = end - at < most ? (size_t)(end - at) : most;
-        TRF__TRY(trf__file_data(file, at, own ? (void *)values : chunk, n, err));
-        /* the fast path stops before a number that is not finite; the loop continues there */
-        i = quick ? trf__take_finite(values, p, n, dtype->code) : 0;
-        for (values += i / (size_t)dtype->bytes; i < n; i += (size_t)dtype->bytes, values++) {
-            *values = (trf_real)trf__from_file(p + i, dtype->code);
-            if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
-                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
-                                 "tensor \"%.100s\": element %llu is infinite or not a number",
-                                 entry->name,
-                                 (unsigned long long)((at + i - entry->begin) /
-                                                      (uint64_t)dtype->bytes));
-        }
+    for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
+        const int own = trf__is_own(dtype);
+        unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
+        n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
+        TRF__TRY(trf__file_fetch(&file->from, at, to, (size_t)(n * dtype->bytes), err));
+        TRF__TRY(trf__convert_numbers(file, entry, at, to, (size_t)n, values, err));
     }
     return TRF_OK;
 }
@@ -366,7 +417,7 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
                          "byte %llu", entry->name,
                          (unsigned long long)entry->bytes, (unsigned long long)count,
                          (unsigned long long)first);
-    return trf__file_data(file, entry->begin + first, bytes, count, err);
+    return trf__file_fetch(&file->from, entry->begin + first, bytes, count, err);
 }
 
 TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
@@ -384,23 +435,34 @@ TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
     return -1;
 }
 
-/* Compares the data with "trf.crc32" of the metadata, and reads the part that no one has read yet.
-   A file without that key passes. */
+/* Compares the data with "trf.crc32" of the metadata, and reads the tensors that no one has read
+   yet. A file without that key passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     const char *text = trf_file_metadata(file, "trf.crc32");
     char found[16];
-    uint64_t left;
+    uint32_t all = 0;
+    int32_t i;
     if (!text) return TRF_OK;
     if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
         return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
-    if (!file->summed) trf__file_sum(file);
-    while ((left = file->from.size - file->summed) > 0)
-        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left
-                                : sizeof chunk, err));
-    snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
+    for (i = 0; i < file->count; i++) {
+        const trf_file_entry *e = (const trf_file_entry *)file->by_begin[i];
+        trf__data_sum *sum = &file->sums[e - file->entries];
+        uint64_t at = e->begin, end = e->begin + e->bytes;
+        size_t n;
+        if (!sum->known) sum->value = 0;
+        for (; !sum->known && at < end; at += n) {
+            n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
+            TRF__TRY(trf__file_fetch(&file->from, at, chunk, n, err));
+            sum->value = trf__crc_go_on(&file->crc, sum->value, chunk, n);
+        }
+        sum->known = 1;
+        all = trf__crc_times(all, trf__crc_power(e->bytes)) ^ sum->value;
+    }
+    snprintf(found, sizeof found, "%08lx", (unsigned long)all);
     if (!strcmp(found, text)) return TRF_OK;
     return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);

@@ -20,6 +20,7 @@
 #include "files/reading.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/stripes.h"
 
 TRF__FOR_SIZE
 
@@ -61,13 +62,8 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
     for (i = 0; i < ROWS * COLUMNS; i++)
         numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
-    TRF__ZERO(pack);
-    pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
+    pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS, format);
     if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
-    pack.weights = numbers;
-    pack.out = ROWS;
-    pack.in = COLUMNS;
-    pack.format = format;
     status = run.backend->open(&run, err);
     if (!status) {
         run.backend->pack(&run, &pack);
@@ -197,23 +193,12 @@ TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
     return 1;
 }
 
-/* Reads an arena's bytes. */
-TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e,
-                                         const trf_model *model, void *arena, trf_error *err)
+/* The arenas in stripes, as they are. */
+TRF__FN void trf__cut_arenas(trf__reading *r, const void *of)
 {
-    const trf__run *run = &model->run;
-    char *place = (char *)trf__shared_address(run, arena), chunk[TRF__CHUNK];
-    uint64_t at;
-    size_t n;
-    for (at = 0; at < e->bytes; at += n) {
-        uint64_t most = place ? (uint64_t)1 << 20 : sizeof chunk, left = e->bytes - at;
-        n = left < most ? (size_t)left : (size_t)most;
-        TRF__TRY(trf__file_data(file, e->begin + at, place ? place + at : chunk, n, err));
-        if (place) continue;
-        run->backend->upload(run, (char *)arena + at, chunk, n);
-        TRF__TRY(run->backend->sync(run, err));
-    }
-    return TRF_OK;
+    const trf_file_entry *const *arenas = (const trf_file_entry *const *)of;
+    trf__cut_tensor(r, arenas[0], NULL, r->model->packed, (int64_t)arenas[0]->bytes);
+    trf__cut_tensor(r, arenas[1], NULL, r->model->weights, (int64_t)arenas[1]->bytes);
 }
 
 /* Loads the arenas of a packed file into a model without weights. */
@@ -234,10 +219,9 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
                          "expected %d tensors in a packed file, got %d", (int)known,
                          (int)file->count);
     if (!options->map || !trf__map_packed(file, model, arenas)) {
-        trf__file_sum(file);
+        trf__reading reading = trf__reading_of(file, model);
         TRF__TRY(trf__packed_weights(model, &model->run, err));
-        TRF__TRY(trf__read_arena_bytes(file, arenas[0], model, model->packed, err));
-        TRF__TRY(trf__read_arena_bytes(file, arenas[1], model, model->weights, err));
+        TRF__TRY(trf__read_tensors(&reading, trf__cut_arenas, arenas, err));
     }
     if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
     if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;

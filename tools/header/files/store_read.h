@@ -23,157 +23,13 @@
 #include "files/reading.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/stripes.h"
 #include "files/store_packed.h"
 
-// >>store-small    matrices that are packed while they are read
+// >>store-read     weights and vocabularies of a file into a model
 //
-// Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats
-// of a whole matrix never exist.
-
-enum { TRF__ROWS_READ = 1 << 16 };      /* at least so many numbers are read at a time */
-#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
-
-/* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
-TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, int64_t rows,
-                                  int64_t in, trf_real *to, trf_real *scales, trf_error *err)
-{
-    const trf_file_entry *e = &file->entries[index];
-    int8_t chunk[TRF__CHUNK];
-    const int8_t *bad;
-    int64_t at, n, i, k, end = (first + rows) * in;
-    int32_t of;
-    if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
-    TRF__TRY(trf__match_scales(file, e, &of, err));
-    TRF__TRY(trf__file_numbers(file, of, first, scales, rows, err));
-    for (i = 0; i < rows; i++)
-        if (!(scales[i] >= (trf_real)TRF__INT8_LEAST && scales[i] <= (trf_real)(FLT_MAX / 128)))
-            return trf__fail(err, TRF_E_FORMAT, first + i, file->entries[of].name,
-                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
-                             file->entries[of].name, (long long)(first + i), TRF__INT8_LEAST,
-                             FLT_MAX / 128.0, (double)scales[i]);
-    for (at = first * in; at < end; at += n) {
-        n = trf__min64((int64_t)sizeof chunk, end - at);
-        TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        bad = (const int8_t *)memchr(chunk, 0x80, (size_t)n);
-        if (bad) {
-            i = bad - chunk;
-            return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
-                             "tensor \"%.100s\": number %lld must be between -127 and 127, got "
-                             "-128", e->name, (long long)(at + i));
-        }
-        for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
-            const trf_real scale = scales[(at + i) / in - first];
-            int64_t j, l;
-            k = trf__min64(n - i, in - (at + i) % in);
-            /* compilers use vectors for a number of turns that they know */
-            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)
-                for (l = 0; l < TRF__WIDE; l++) to[j + l] = (trf_real)chunk[i + j + l] * scale;
-            for (; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
-            to += k;
-        }
-    }
-    return TRF_OK;
-}
-
-/* Buffers for some rows of a matrix, on the host and on the device: `numbers` floats, then as much
-   room for scales. Both are one if the device shares the host's memory. */
-typedef struct trf__row_buffers {
-    trf_real *host, *device;
-    int64_t numbers;
-} trf__row_buffers;
-
-/* Reads one tensor into panels, sixteen rows or more at a time: its floats never exist together. */
-TRF__FN trf_status trf__read_packed(trf_file *file, int32_t index, const trf_model *model,
-                                    const trf__run *run, const trf__affine *a,
-                                    const trf__row_buffers *work, trf_error *err)
-{
-    const int format = model->layout.format, scaled = trf__is_int8(&file->entries[index]);
-    int64_t first, rows, each = trf__max64(16, work->numbers / a->in / 16 * 16);
-    for (first = 0; first < a->out; first += rows) {
-        trf__pack pack = { (char *)model->packed + a->packed[format] +
-                           run->backend->packed_bytes(format, first, a->in), work->device, 0, a->in,
-                           format, scaled ? work->device + work->numbers : NULL };
-        pack.out = rows = trf__min64(each, a->out - first);
-        TRF__TRY(trf__read_rows(file, index, first, rows, a->in, work->host,
-                                work->host + work->numbers, err));
-        if (work->device != work->host) {
-            run->backend->upload(run, work->device, work->host,
-                                 (size_t)(work->numbers + rows) * sizeof *work->host);
-            TRF__TRY(run->backend->sync(run, err));
-        }
-        run->backend->pack(run, &pack);
-    }
-    return TRF_OK;
-}
-
-/* Another name of a tied matrix must have the same numbers. */
-TRF__FN trf_status trf__same_matrix(trf_file *file, int32_t one, int32_t other,
-                                    const trf__affine *a, const trf__row_buffers *work,
-                                    trf_error *err)
-{
-    trf_real *x = work->host, *y = work->host + work->numbers;
-    int64_t first, rows, each = work->numbers / (a->in + 1);    /* a row, and its scale */
-    for (first = 0; first < a->out; first += rows) {
-        rows = trf__min64(each, a->out - first);
-        TRF__TRY(trf__read_rows(file, one, first, rows, a->in, x, x + rows * a->in, err));
-        TRF__TRY(trf__read_rows(file, other, first, rows, a->in, y, y + rows * a->in, err));
-        if (memcmp(x, y, trf__bytes(rows * a->in, sizeof *x)))
-            return trf__fail(err, TRF_E_SHAPE, -1, file->entries[other].name,
-                             "\"%.90s\" is tied to \"%.90s\", but its values differ",
-                             file->entries[other].name, file->entries[one].name);
-    }
-    return TRF_OK;
-}
-
-/* Reads all matrices of a packed model. */
-TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
-                                      const trf__row_buffers *work, trf_error *err)
-{
-    const trf__layout *layout = &model->layout;
-    int32_t i, n;
-    for (i = 0; i < layout->n_params; i++) {
-        const trf__param *p = &layout->params[i];
-        const trf__affine *a = trf__affine_of(layout, i);
-        const char *name = p->name;
-        int32_t read = -1;
-        if (p->offset >= 0) continue;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, "", name);
-            if (index < 0) continue;
-            if (read >= 0) TRF__TRY(trf__same_matrix(file, read, index, a, work, err));
-            else TRF__TRY(trf__read_packed(file, index, model, run, a, work, err));
-            read = index;
-        }
-    }
-    return run->backend->sync(run, err);
-}
-
-/* Reads the matrices of a packed model: opens its device, and allocates buffers for some rows. */
-TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *err)
-{
-    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    trf__row_buffers work;
-    trf_status status;
-    size_t bytes;
-    int32_t i;
-    if (!model->packed) return TRF_OK;
-    TRF__ZERO(work);
-    work.numbers = TRF__ROWS_READ;
-    for (i = 0; i < model->layout.n_params; i++)
-        if (model->layout.params[i].offset < 0)
-            work.numbers = trf__max64(work.numbers, 16 * model->layout.params[i].shape[1]);
-    bytes = trf__bytes(2 * work.numbers, sizeof *work.host);
-    TRF__TRY(run.backend->open(&run, err));
-    work.device = (trf_real *)run.backend->alloc(&run, bytes);
-    work.host = work.device ? (trf_real *)trf__shared_address(&run, work.device) : NULL;
-    if (!work.host) work.host = (trf_real *)trf__alloc(&run.hooks, bytes);
-    status = work.device && work.host ? trf__read_matrices(file, model, &run, &work, err)
-        : trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
-    if (work.host != work.device) trf__free(&run.hooks, work.host, bytes);
-    run.backend->release(&run, work.device, bytes);
-    run.backend->close(&run);
-    return status;
-}
+// trf__model_read is the order of loading. Everything that can fail without reading data comes
+// first.
 
 /* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
    file, int8, has them. */
@@ -195,61 +51,98 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     return TRF_OK;
 }
 
-// >>store-read     weights and vocabularies of a file into a model
-//
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+/* The first tensor of a parameter, or -1: a tied matrix has several names. */
+TRF__FN int32_t trf__first_tensor(const trf_file *file, const trf_model *model,
+                                  const trf__param *p, const char *prefix)
+{
+    const char *name = p->name;
+    int32_t index = -1, n;
+    for (n = 0; name && index < 0; name = trf__alias(&model->config, p, n++))
+        index = trf__find_tensor(file, prefix, name);
+    return index;
+}
 
-/* Reads one tensor into a parameter. If the parameter has been read already (have), compares it
-   with the tensor instead. */
-TRF__COLD
-TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
-                                   trf_real *arena, const trf__param *p, int nonnegative, int have,
+/* Compares two tensors of one parameter, of which `other` was not read. */
+TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
+                                    trf_error *err)
+{
+    enum { EACH = TRF__CHUNK / sizeof(trf_real) };
+    const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
+    const int int8 = trf__is_int8(a);
+    trf_real x[EACH], y[EACH];
+    int64_t at, n;
+    int same = int8 == trf__is_int8(b);
+    for (at = 0; same && at < size; at += n) {
+        n = trf__min64(size - at, EACH);
+        if (int8) {
+            TRF__TRY(trf__file_bytes(file, one, (uint64_t)at, x, (size_t)n, err));
+            TRF__TRY(trf__file_bytes(file, other, (uint64_t)at, y, (size_t)n, err));
+        } else {
+            TRF__TRY(trf__file_numbers(file, one, at, x, n, err));
+            TRF__TRY(trf__file_numbers(file, other, at, y, n, err));
+        }
+        same = !memcmp(x, y, (size_t)n * (int8 ? 1 : sizeof *x));
+    }
+    if (same && int8) {                 /* and their scales */
+        TRF__TRY(trf__match_scales(file, a, &one, err));
+        TRF__TRY(trf__match_scales(file, b, &other, err));
+        return trf__same_tensor(file, one, other, a->shape[0], err);
+    }
+    if (same) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
+                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
+}
+
+/* A matrix that has several names in the file must be equal under all of them. */
+TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
                                    trf_error *err)
 {
-    trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
-    const char *name = trf_file_at(file, index).name;
-    int64_t at, n, i, size = trf__param_size(p);
-    trf_real *place = have ? NULL : (trf_real *)trf__shared_address(&model->run, arena + p->offset);
-    for (at = 0; at < size; at += n) {
-        trf_real *x = place ? place + at : numbers;     /* where the host may write at once */
-        n = trf__min64(size - at, place ? 1 << 18 : (int64_t)(sizeof numbers / sizeof *numbers));
-        TRF__TRY(trf_file_read(file, index, at, x, n, err));
-        for (i = 0; nonnegative && i < n; i++)
-            if (!(x[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, at + i, name,
-                                 "a second moment must not be negative, got %g", (double)x[i]);
-        if (place) continue;
-        if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
-        TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
-        if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "\"%.90s\" is tied to \"%s\", but its values differ", name, p->name);
+    int32_t i, n, first, index;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *name = p->name;
+        first = trf__first_tensor(file, model, p, prefix);
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            index = trf__find_tensor(file, prefix, name);
+            if (index >= 0 && index != first)
+                TRF__TRY(trf__same_tensor(file, first, index, trf__param_size(p), err));
+        }
     }
     return TRF_OK;
 }
 
-/* Reads one arena: the weights, or with `of` one of their companions. A matrix that has several
-   names in the file must be equal under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
-                                   const trf__companion *of, trf_real *arena, trf_error *err)
+/* An arena, and the companion of the weights that it is, or NULL. */
+typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
+
+/* The tensors of an arena in stripes, and of the weights the matrices that are packed. */
+TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
-    const char *prefix = of ? of->prefix : "";
-    int32_t i, n;
-    for (i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        int have = 0;
-        if (p->offset < 0) continue;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, prefix, name);
-            if (index < 0) continue;
-            TRF__TRY(trf__read_param(file, index, model, arena, p, of && of->nonnegative, have,
-                                     err));
-            have = 1;
+    const trf__arena_of *to = (const trf__arena_of *)of;
+    const trf__layout *layout = &r->model->layout;
+    int32_t i, packed, index;
+    for (packed = 0; packed < (to->companion ? 1 : 2); packed++)
+        for (i = 0; i < layout->n_params; i++) {
+            const trf__param *p = &layout->params[i];
+            const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
+            index = trf__first_tensor(r->file, r->model, p,
+                                      to->companion ? to->companion->prefix : "");
+            if ((p->offset < 0) != packed || index < 0) continue;
+            if (a) trf__cut_tensor(r, &r->file->entries[index], a, (char *)r->model->packed +
+                                   a->packed[layout->format], a->out);
+            else trf__cut_tensor(r, &r->file->entries[index], NULL, to->arena + p->offset,
+                                 trf__param_size(p));
         }
-    }
-    return model->run.backend->sync(&model->run, err);
+}
+
+/* Reads one arena: the weights, with those that are packed, or one of their companions. */
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
+                                   const trf__companion *companion, trf_real *arena, trf_error *err)
+{
+    const trf__arena_of of = { companion, arena };
+    trf__reading r = trf__reading_of(file, model);
+    r.nonnegative = companion && companion->nonnegative;
+    TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
+    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
@@ -258,14 +151,14 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 {
     trf_error damage;
     trf_status status, checked;
-    if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file);
     status = trf__read_arena(file, model, NULL, model->weights, err);
-    if (!status) status = trf__read_small(file, model, err);
     checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
     return checked;
 }
+
+// >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
    and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file

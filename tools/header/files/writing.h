@@ -525,11 +525,11 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err)
 {
-    trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
+    trf__origin from = { NULL, -1, path, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (options && options->memory) {
-        trf__origin memory = { NULL, -1, "memory", 0, 0 };
+        trf__origin memory = { NULL, -1, "memory", 0 };
         if (path)
             return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
                              "expected a path or memory, got both");

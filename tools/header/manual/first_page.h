@@ -160,7 +160,8 @@
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
+//                     >>int8-products >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels
+//                     >>bf16-products >>bf16x3
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-tile >>attention-gradient
@@ -177,7 +178,8 @@
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
-//   >>text             UTF-8, numbers as text, CRC-32
+//   >>text             UTF-8, numbers as text
+//                     >>crc
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>json             reading JSON in place
@@ -232,11 +234,12 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>files            the safetensors container
-//                     >>file-header >>file-extents >>file-open >>file-read >>file-write
-//                     >>file-save >>file-calls
+//                     >>file-header >>file-extents >>file-open >>file-convert >>file-read
+//                     >>file-write >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-notes >>store-packed >>store-small >>store-read
-//                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
+//                     >>store-match >>store-notes >>stripes >>stripes-read >>store-packed
+//                     >>store-read >>store-texts >>store-write >>checkpoint
+//                     >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //                     >>recipe-training

@@ -456,14 +456,29 @@ typedef struct trf__adam {
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
    parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
-   else NULL. */
+   else NULL. stored: instead of weights, rows of numbers in the format, each of two bytes or one:
+   they are packed as they are. */
 typedef struct trf__pack {
     void *packed;
     const trf_real *weights;
     int64_t out, in;
     int format;
     const trf_real *scales;
+    const void *stored;
 } trf__pack;
+
+TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
+                               int format)
+{
+    trf__pack pack;
+    TRF__ZERO(pack);
+    pack.packed = packed;
+    pack.weights = weights;
+    pack.out = out;
+    pack.in = in;
+    pack.format = format;
+    return pack;
+}
 
 // >>search-jobs    the arguments of the ops of search, and the searches that they drive
 //
@@ -765,6 +780,9 @@ typedef struct trf__drawing {
     X(size_t, converted_row, (int format, int64_t k, int64_t part)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
+/* Computes one tile of a job. worker: the number of the thread, 0 is the caller. */
+typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
+
 typedef struct trf__backend {
     const char *name;       /* "avx512", "128-bit": the instruction set of these functions */
     int on_host;            /* 1: its memory is the host's; callers' tensors are used in place */
@@ -782,6 +800,8 @@ typedef struct trf__backend {
 #endif
     /* NULL if the device is not the CPU: tokens are drawn by the host */
     void (*draw)(const trf__run *run, const trf__drawing *job);
+    /* NULL likewise: calls a function for tiles 0 to n - 1, on all threads */
+    void (*spread)(const trf__run *run, int64_t n, trf__tile_function *function, const void *job);
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
@@ -830,7 +850,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 22
+#define TRF__COLUMN_VERSION 23
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

@@ -46,8 +46,8 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 {
     trf__mat w = trf__weight(pass, a);
-    trf__pack pack = { (void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out, a->in,
-                       w.format, NULL };
+    trf__pack pack = trf__pack_of((void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out,
+                                  a->in, w.format);
     if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
 }
 
@@ -60,9 +60,9 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     if (pass->weights.packs == TRF__PACKS_16_BITS) {
         for (i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
-            trf__pack pack = { (char *)pass->weights.packed + (size_t)p->offset * pass->run.element,
-                               pass->weights.plain + p->offset, p->shape[0],
-                               p->shape[1], TRF__FLOAT32, NULL };
+            char *to = (char *)pass->weights.packed + (size_t)p->offset * pass->run.element;
+            trf__pack pack = trf__pack_of(to, pass->weights.plain + p->offset, p->shape[0],
+                                          p->shape[1], TRF__FLOAT32);
             pass->run.backend->pack(&pass->run, &pack);
         }
         return;
@@ -251,7 +251,7 @@ TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t par
         : &outer->embed[1];
 }
 
-/* Memory of such a model. */
+/* Memory of such a model. Packing writes every byte of a matrix, and nothing lies between them. */
 TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, trf_error *err)
 {
     TRF__TRY(trf__model_weights(model, err));
@@ -259,7 +259,6 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
     model->packed = run->backend->alloc(run, model->packed_bytes);
     if (!model->packed)
         return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
-    run->backend->zero(run, model->packed, model->packed_bytes);    /* gaps too: they are summed */
     return TRF_OK;
 }
 

@@ -12,10 +12,11 @@ TRF__FOR_SIZE
 // The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...).
 // A system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS
-// before the include intercepts the calls: tests make them fail like this. A descriptor is an int;
-// failure is a negative result with errno set. Strict C99 hides much of POSIX; the functions used
-// here stay visible.
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). It defines TRF_OS_READS_AT: 1 if
+// threads may call trf_os_read_at for one file at the same time, else 0. A program that defines
+// TRF_OS before the include intercepts the calls: tests make them fail like this. A descriptor is
+// an int; failure is a negative result with errno set. Strict C99 hides much of POSIX; the
+// functions used here stay visible.
 //
 // The functions below complete these calls: they repeat interrupted calls, continue short ones, and
 // read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
@@ -102,9 +103,10 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset)
 {
     return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0;
 }
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes)
+#define TRF_OS_READS_AT 0
+TRF__FN int64_t trf_os_read_at(int fd, uint64_t offset, void *to, size_t bytes)
 {
-    return _read(fd, to, (unsigned)bytes);
+    return trf_os_seek(fd, offset) < 0 ? -1 : _read(fd, to, (unsigned)bytes);
 }
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
 {
@@ -163,7 +165,22 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset)
 {
     return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
 }
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
+/* Strict C99 hides pread. */
+#if !defined(__STRICT_ANSI__) || defined(_GNU_SOURCE) || \
+    (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L) || \
+    (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500)
+#define TRF_OS_READS_AT 1
+#else
+#define TRF_OS_READS_AT 0
+#endif
+TRF__FN int64_t trf_os_read_at(int fd, uint64_t offset, void *to, size_t bytes)
+{
+#if TRF_OS_READS_AT
+    return (int64_t)pread(fd, to, bytes, (off_t)offset);
+#else
+    return trf_os_seek(fd, offset) < 0 ? -1 : (int64_t)read(fd, to, bytes);
+#endif
+}
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
 {
     return (int64_t)write(fd, from, bytes);
@@ -236,15 +253,15 @@ TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
     return *fd < 0 ? trf__errno() : 0;
 }
 
-/* Reads `bytes` bytes, or as many as the file has; *got is their number. */
-TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
+/* Reads `bytes` bytes from `offset` on, or as many as the file has; *got is their number. */
+TRF__FN int trf__read_all(int fd, uint64_t offset, void *to, size_t bytes, size_t *got)
 {
     *got = 0;
     while (*got < bytes) {
         size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
         int64_t n;
         errno = 0;
-        n = TRF_OS(read)(fd, (char *)to + *got, part);
+        n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return trf__errno();
         if (n == 0) return 0;
@@ -325,7 +342,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
                          (unsigned long long)facts.size);
     }
-    error = trf__read_all(fd, *text, (size_t)facts.size, n);
+    error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
     trf__close(fd);
     if (!error && *n == (size_t)facts.size) {
         (*text)[*n] = 0;

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>text           UTF-8, numbers as text, CRC-32
+// >>text           UTF-8, numbers as text
 //
 // Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
 // significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
@@ -167,6 +167,8 @@ TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 
 TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
 
+// >>crc            the checksum of files
+
 /* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
    the sum of all bytes so far, so that data may come in parts. */
 typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
@@ -228,10 +230,11 @@ TRF__FN uint32_t trf__crc_bytes(const trf__crc *crc, const unsigned char *p, siz
     return c;
 }
 
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+/* The CRC of bytes with the CRC `value` and of n more. */
+TRF__FN uint32_t trf__crc_go_on(const trf__crc *crc, uint32_t value, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value;
+    uint32_t c = ~value;
 #if TRF__X86
     if (n >= 256 && __builtin_cpu_supports("pclmul")) {
         unsigned char left[16];
@@ -241,5 +244,30 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
         n -= folded;
     }
 #endif
-    crc->value = ~trf__crc_bytes(crc, p, n, c);
+    return ~trf__crc_bytes(crc, p, n, c);
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    crc->value = trf__crc_go_on(crc, crc->value, data, n);
+}
+
+/* a b modulo the CRC's polynomial. Bit 31 is x^0, as in the CRC. */
+TRF__FN uint32_t trf__crc_times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a & 0x80000000u) product ^= b;
+        b = b >> 1 ^ (b & 1 ? 0xEDB88320u : 0);
+    }
+    return product;
+}
+
+/* x^(8 n). With the CRC a of some bytes and the CRC b of the next n, a x^(8 n) + b is that of all:
+   so parts may be summed apart. */
+TRF__FN uint32_t trf__crc_power(uint64_t n)
+{
+    uint32_t power = 0x80000000u, x = 0x00800000u;
+    for (; n; n >>= 1, x = trf__crc_times(x, x)) if (n & 1) power = trf__crc_times(x, power);
+    return power;
 }
