@@ -4499,7 +4499,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__kept TRF__NAMED(trf__kept)
 #define trf__first TRF__NAMED(trf__first)
 #define trf__exp TRF__NAMED(trf__exp)
-#define trf__exp_apart TRF__NAMED(trf__exp_apart)
+#define trf__exp2_apart TRF__NAMED(trf__exp2_apart)
 #define trf__erf TRF__NAMED(trf__erf)
 #define trf__log_1_plus TRF__NAMED(trf__log_1_plus)
 #define trf__sqrt TRF__NAMED(trf__sqrt)
@@ -4857,13 +4857,15 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_append_kv TRF__NAMED(trf__cpu_append_kv)
 #define trf__cpu_reorder TRF__NAMED(trf__cpu_reorder)
 #define TRF__DRAW_CHUNK TRF__NAMED(TRF__DRAW_CHUNK)
+#define TRF__DRAW_FEW TRF__NAMED(TRF__DRAW_FEW)
 #define trf__draw_copy TRF__NAMED(trf__draw_copy)
 #define trf__draw_own TRF__NAMED(trf__draw_own)
-#define trf__draw_largest TRF__NAMED(trf__draw_largest)
+#define trf__draw_changed TRF__NAMED(trf__draw_changed)
 #define trf__weigh TRF__NAMED(trf__weigh)
 #define trf__draw_first TRF__NAMED(trf__draw_first)
 #define trf__draw_any TRF__NAMED(trf__draw_any)
 #define trf__draw_above TRF__NAMED(trf__draw_above)
+#define trf__draw_between TRF__NAMED(trf__draw_between)
 #define trf__draw_bound TRF__NAMED(trf__draw_bound)
 #define trf__filter TRF__NAMED(trf__filter)
 #define trf__draw_falling TRF__NAMED(trf__draw_falling)
@@ -5252,7 +5254,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
     return trf__load(x); \
 }
 TRF__BY_LANE(trf__exp, exp(x[i]))
-TRF__BY_LANE(trf__exp_apart, exp(x[i]))
+TRF__BY_LANE(trf__exp2_apart, x[i] < -125.5 ? 0 : exp(x[i] * 0.69314718055994531))
 TRF__BY_LANE(trf__erf, erf(x[i]))
 TRF__BY_LANE(trf__log_1_plus, log(1 + x[i]))
 TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
@@ -5264,35 +5266,57 @@ TRF__FN double trf__ln(double x) { return log(x); }
    the low bits. ln 2 is split in two, so that n times the first part is exact. e^r is its Taylor
    polynomial of degree 7 (remainder 5e-9 relative). 2^n: n + 127 in the exponent's bits; the shift
    drops the bits of the 1.5 * 2^23. The relative error is below 3e-7. Below -87.3 the result is 0;
-   it is never above e^88.3. trf__exp_apart gives the same bits on every machine. */
-#define TRF__EXP_SCALE(i) { \
+   it is never above e^88.3. */
+TRF__INLINE trf__v16 trf__exp(trf__v16 x)
+{
+    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
+    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
+    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
+    n = trf__sub(t, magic);
+    r = trf__fma(n, trf__set(-0.693359375f), clamped);
+    r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
+    p = trf__set(1.0f / 5040);
+    p = trf__fma(p, r, trf__set(1.0f / 720));
+    p = trf__fma(p, r, trf__set(1.0f / 120));
+    p = trf__fma(p, r, trf__set(1.0f / 24));
+    p = trf__fma(p, r, trf__set(1.0f / 6));
+    p = trf__fma(p, r, trf__set(0.5f));
+    p = trf__fma(p, r, one);
+    p = trf__fma(p, r, one);
+#define TRF__X(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
         bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
-#define TRF__EXP(name, fma) \
-TRF__INLINE trf__v16 name(trf__v16 x) \
-{ \
-    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f); \
-    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f)); \
-    t = fma(clamped, trf__set(1.44269504088896341f), magic); \
-    n = trf__sub(t, magic); \
-    r = fma(n, trf__set(-0.693359375f), clamped); \
-    r = fma(n, trf__set(2.12194440054690583e-4f), r); \
-    p = trf__set(1.0f / 5040); \
-    p = fma(p, r, trf__set(1.0f / 720)); \
-    p = fma(p, r, trf__set(1.0f / 120)); \
-    p = fma(p, r, trf__set(1.0f / 24)); \
-    p = fma(p, r, trf__set(1.0f / 6)); \
-    p = fma(p, r, trf__set(0.5f)); \
-    p = fma(p, r, one); \
-    p = fma(p, r, one); \
-    TRF__EACH(TRF__EXP_SCALE) \
-    return trf__if_less(x, low, trf__set(0), y); \
+    TRF__EACH(TRF__X)
+#undef TRF__X
+    return trf__if_less(x, low, trf__set(0), y);
 }
-TRF__EXP(trf__exp, trf__fma)
-TRF__EXP(trf__exp_apart, trf__apart)
+
+/* 2^x for -126 <= x <= 0, with the same bits on every machine: x = n + r, |r| <= 1/2. 2 2^r is a
+   polynomial of degree 5 (minimax, 2 at 0; 2e-7 relative with its rounding). Its factor 2^(n - 1)
+   is 0 where n is -126: so no result is subnormal. */
+TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
+{
+    const trf__v16 magic = trf__set(12582912.0f), two = trf__set(2.0f);
+    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), p, y;
+    p = trf__set(2 * 0.00132647271f);
+    p = trf__apart(p, r, trf__set(2 * 0.00967151276f));
+    p = trf__apart(p, r, trf__set(2 * 0.0555073374f));
+    p = trf__apart(p, r, trf__set(2 * 0.240222421f));
+    p = trf__apart(p, r, trf__set(2 * 0.693146978f));
+    p = trf__apart(p, r, two);
+#define TRF__X(i) { \
+        trf__ivec bits; trf__vec scale; \
+        TRF__AS_INT(bits, t.part[i]); \
+        bits = (trf__ivec)(((trf__uvec)bits + 126u) << 23); \
+        TRF__AS_REAL(scale, bits); \
+        y.part[i] = p.part[i] * scale; }
+    TRF__EACH(TRF__X)
+#undef TRF__X
+    return y;
+}
 
 /* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
    float. */
@@ -13366,71 +13390,95 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 //   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
 //   w = exp((s - max s) / temperature)
 //
-// Each w is a float of trf__exp_apart, so it has the same bits on all machines. The w of 256 ids, a
-// chunk, are added in sixteen lanes of floats. The sums of the chunks are added in order, as
+// Each w is a float of trf__exp2_apart, so it has the same bits on all machines. The w of 256 ids,
+// a chunk, are added in sixteen lanes of floats. The sums of the chunks are added in order, as
 // doubles. One worker draws for one sequence: neither threads nor other sequences change a bit.
 //
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
 // between 0 and the sum of all. The filters are in >>draw-filters.
 
-enum { TRF__DRAW_CHUNK = 256 };
+enum { TRF__DRAW_CHUNK = 256, TRF__DRAW_FEW = 256 };
 
 /* Copies n logits and fills the last vector with -infinity. Returns the largest, or NaN if one is
-   not below infinity. */
-TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n)
+   not below infinity. largest: of each chunk. */
+TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n, trf_real *largest)
 {
     const trf__v16 limit = trf__set((trf_real)HUGE_VAL), zero = trf__set(0), one = trf__set(1);
-    trf__v16 bad = zero, top = trf__set(-(trf_real)HUGE_VAL);
-    int64_t c, whole = n / TRF__WIDE * TRF__WIDE;
-    memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
-    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
-    for (c = 0; c < n; c += TRF__WIDE) {
-        trf__v16 x = trf__load(c < whole ? z + c : s + c);
-        bad = trf__max(trf__if_less(x, limit, zero, one), bad);
-        top = trf__max(top, x);
-        trf__store(s + c, x);
-    }
-    return trf__max_lane(bad) > 0 ? (trf_real)NAN : trf__max_lane(top);
-}
-
-/* The sum of exp(s - most): of the logits before all rules. */
-TRF__FN double trf__draw_own(const trf_real *s, int64_t n, trf_real most)
-{
-    double total = 0;
-    int64_t c;
-    for (c = 0; c < n; c += TRF__DRAW_CHUNK)
-        total += (double)trf__exp_sum(s + c, trf__min64(n - c, TRF__DRAW_CHUNK), most);
-    return total;
-}
-
-/* The largest of n numbers, in whole vectors; none is NaN. largest: of each chunk. */
-TRF__FN trf_real trf__draw_largest(const trf_real *s, int64_t n, trf_real *largest)
-{
+    const int64_t whole = n / TRF__WIDE * TRF__WIDE;
+    trf__v16 bad = zero;
     trf_real most = -(trf_real)HUGE_VAL;
     int64_t chunk, c;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+    memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
+    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
-            top = trf__max(top, trf__load(s + c));
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+            trf__v16 x = trf__load(c < whole ? z + c : s + c);
+            bad = trf__max(trf__if_less(x, limit, zero, one), bad);
+            top = trf__max(top, x);
+            trf__store(s + c, x);
+        }
         *largest = trf__max_lane(top);
         if (*largest > most) most = *largest;
-        largest++;
     }
-    return most;
+    return trf__max_lane(bad) > 0 ? (trf_real)NAN : most;
+}
+
+/* The sum of exp(z - most): of the logits before all rules. */
+TRF__FN double trf__draw_own(const trf_real *z, int64_t n, trf_real most)
+{
+    const int64_t whole = n / TRF__WIDE * TRF__WIDE;
+    double total = 0;
+    trf_real last[TRF__WIDE];
+    int64_t c;
+    for (c = 0; c < whole; c += TRF__DRAW_CHUNK)
+        total += (double)trf__exp_sum(z + c, trf__min64(whole - c, TRF__DRAW_CHUNK), most);
+    for (c = whole; c < whole + TRF__WIDE; c++)
+        last[c - whole] = c < n ? z[c] : -(trf_real)HUGE_VAL;
+    return total + (double)trf__exp_sum(last, TRF__WIDE, most);
+}
+
+/* The largest of the logits s that the rules have made of z; none is NaN. largest: of each chunk,
+   as trf__draw_copy has left it. *changed: the sum of exp(z - most) - exp(s - most) over those that
+   the rules have changed, if none exceeds most. */
+TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t n, trf_real most,
+                                   trf_real *largest, double *changed)
+{
+    const trf__v16 from = trf__set(most);
+    trf_real best = -(trf_real)HUGE_VAL;
+    int64_t chunk, c;
+    *changed = 0;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
+        const int64_t end = trf__min64(n, chunk + TRF__DRAW_CHUNK);
+        if (memcmp(s + chunk, z + chunk, (size_t)(end - chunk) * sizeof *s)) {
+            trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
+            for (c = chunk; c < end; c += TRF__WIDE) {
+                trf__v16 x = trf__load(s + c), first = trf__first(end - c);
+                trf__v16 before = trf__exp(trf__sub(trf__load_n(z + c, end - c), from));
+                trf__v16 after = trf__exp(trf__min(trf__sub(x, from), trf__set(0)));
+                *changed += (double)trf__sum(trf__mul(first, trf__sub(before, after)));
+                top = trf__max(top, x);
+            }
+            *largest = trf__max_lane(top);
+        }
+        if (*largest > best) best = *largest;
+    }
+    return best;
 }
 
 /* Replaces s by w = exp((s - base) * factor). Returns the sum; sums, largest: of each chunk. */
 TRF__FN double trf__weigh(trf_real *s, int64_t n, trf_real base, trf_real factor, double *sums,
                           trf_real *largest)
 {
-    const trf__v16 from = trf__set(base), by = trf__set(factor), low = trf__set(-800 / factor);
+    const trf_real in_twos = factor * (trf_real)1.44269504088896341;
+    const trf__v16 from = trf__set(base), by = trf__set(in_twos), low = trf__set(-126 / in_twos);
     double total = 0;
     int64_t chunk, c;
     for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
         trf__v16 sum = trf__set(0), top = sum;
         for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 below = trf__max(trf__sub(trf__load(s + c), from), low);
-            trf__v16 e = trf__exp_apart(trf__mul(below, by));
+            trf__v16 e = trf__exp2_apart(trf__apart(below, by, trf__set(0)));
             sum = trf__add(sum, e);
             top = trf__max(top, e);
             trf__store(s + c, e);
@@ -13502,13 +13550,31 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
     }
 }
 
+/* The weights from low on and below high, at most TRF__DRAW_FEW, and zeros up to whole vectors.
+   Returns the number of both. */
+TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, trf_real high,
+                                  trf_real *few)
+{
+    int64_t c, i, m = 0;
+    for (c = 0; c < n; c += TRF__WIDE) {
+        if (trf__max_lane(trf__load(w + c)) < low) continue;
+        for (i = c; i < c + TRF__WIDE; i++) {
+            few[m] = w[i];                      /* there is room for one more than may stay */
+            m += (w[i] >= low) & (w[i] < high);
+        }
+    }
+    for (; m % TRF__WIDE; m++) few[m] = 0;
+    return m;
+}
+
 /* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
-   Floats from 0 on have the order of their bits. */
+   Floats from 0 on have the order of their bits. Once few weights lie between the bounds, only
+   these are looked at. above: the number of those that reach `high`. */
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
 {
-    trf_real high = 2, middle = 0;              /* no weight reaches 2 */
-    double many, sum;
+    trf_real high = 2, middle = 0, few[TRF__DRAW_FEW + TRF__WIDE];  /* no weight reaches 2 */
+    double many, sum, at_low = (double)n, above = 0, above_sum = 0, left = 0, left_sum = 0;
     uint32_t a, b;
     while (low < high) {
 #if TRF__REAL_BYTES == 4
@@ -13522,9 +13588,17 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif
+        if (w != few && at_low - above <= TRF__DRAW_FEW) {
+            n = trf__draw_between(w, n, low, high, few);
+            left = above;
+            left_sum = above_sum;
+            w = few;
+        }
         trf__draw_above(w, n, middle, NULL, &many, &sum);
-        if (many > 0 && (count > 0 ? many >= count : sum >= mass)) low = middle;
-        else high = middle;
+        many += left;
+        sum += left_sum;
+        if (many > 0 && (count > 0 ? many >= count : sum >= mass)) { low = middle; at_low = many; }
+        else { high = middle; above = many; above_sum = sum; }
     }
     return low;
 }
@@ -13547,8 +13621,11 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     for (c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
-        for (i = c; i < c + TRF__WIDE; i++)
-            if (w[i] >= bound) { x[m] = w[i]; order[m++] = (int32_t)i; }
+        for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
+            x[m] = w[i];
+            order[m] = (int32_t)i;
+            m += w[i] >= bound;
+        }
     }
     for (i = m; i % TRF__WIDE; i++) x[i] = 0;
     n = trf__round_up(m, TRF__WIDE);
@@ -13559,8 +13636,12 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     }
     if (d->top_p < 1) bound = trf__draw_bound(x, n, bound, 0, share);
     if ((double)bound < d->min_p) bound = (trf_real)d->min_p;
-    for (i = 0; i < m; i++)
-        if (x[i] >= bound) { x[kept] = x[i]; order[kept++] = order[i]; }
+    for (i = 0; i < m; i++) {
+        const int keep = x[i] >= bound;
+        x[kept] = x[i];
+        order[kept] = order[i];
+        kept += keep;
+    }
     for (i = kept; i % TRF__WIDE; i++) x[i] = 0;
     return kept;
 }
@@ -13569,9 +13650,18 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
 TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
 {
     const int64_t n = trf__round_up(kept, TRF__WIDE);
-    const trf_real at = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
+    const trf_real bound = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
+    const trf__v16 limit = trf__set(bound), none = trf__set(-2);
+    trf__v16 least = none;              /* negative: of the weights that reach the bound */
+    trf_real at;
     double sum = 0;
     int64_t i, last = 0;
+    /* where u is a sum of weights but for rounding, the bound may lie between two of them */
+    for (i = 0; i < n; i += TRF__WIDE) {
+        trf__v16 w = trf__load(x + i);
+        least = trf__max(least, trf__if_less(w, limit, none, trf__sub(trf__set(0), w)));
+    }
+    at = -trf__max_lane(least);
     for (i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
     for (i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
     return last;
@@ -13592,18 +13682,22 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     double *sums = d->sums + room * chunks, own, mass;
     int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t kept, i;
+    int shared;
     (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
-    most = trf__draw_copy(w, z, d->vocab);
+    most = trf__draw_copy(w, z, d->vocab, largest);
     if (!(most > -(trf_real)HUGE_VAL)) return;
-    own = trf__draw_own(w, n, most);
     d->rule(d->user, row, w);
-    best = trf__draw_largest(w, n, largest);
+    best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
+    /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */
+    shared = d->temperature == 1 && best <= most;
+    if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
     else {
         mass = trf__weigh(w, n, best, factor, sums, largest);
+        if (shared) own += mass * exp((double)best - (double)most);
         if (d->top_k == 0 && !(d->top_p < 1) && !(d->min_p > 0))
             *id = trf__draw_any(w, n, sums, d->uniform[row] * mass);
         else {
@@ -42823,4 +42917,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 131925531
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2415662095

@@ -635,7 +635,7 @@ fi
 # Nothing that prints, ends the program or changes what is the program's.
 called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise'
 called="$called|malloc|mem[a-z]*|mmap|munmap|open|pow"
-called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp"
+called="$called|pread|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp"
 called="$called|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
 called="$called|bsearch|difftime|frexp|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk"
 called="$called|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"

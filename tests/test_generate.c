@@ -426,6 +426,71 @@ static int64_t filtered(const trf_sampling *o, const double *w, int32_t n, int32
     return kept;
 }
 
+/* The sum and the number of the weights that reach a bound. */
+static double reached(const trf_real *w, int32_t n, trf_real bound, int64_t *count)
+{
+    double sum = 0;
+    int32_t i;
+    for (*count = 0, i = 0; i < n; i++) if (w[i] >= bound) { sum += (double)w[i]; ++*count; }
+    return sum;
+}
+
+/* Thousands of weights, flat or steep, many of them equal: what the filters leave, and what is
+   drawn of it, by a plain sum. */
+static void test_filters_of_many(void **state)
+{
+    enum { N = 5003, ROOM = 5008 };
+    static trf_real w[ROOM], few[ROOM], largest[ROOM / 256 + 1];
+    static int32_t order[ROOM];
+    int round, i;
+    (void)state;
+    for (round = 0; round < 60; round++) {
+        double total = 0, mass, above, u;
+        trf_real least = 2, next = 2;
+        trf__drawing d;
+        int64_t kept, count, k;
+        memset(&d, 0, sizeof d);
+        memset(largest, 0, sizeof largest);
+        for (i = 0; i < ROOM; i++) {
+            double x = (double)(trf__random64((uint64_t)round, 5, (uint64_t)i) >> 40) / 16777216;
+            if (round % 3 == 1) x = floor(40 * x) / 40;             /* many are equal */
+            w[i] = i < N ? (trf_real)pow(0.001, x * (round % 4)) : 0;
+            if (i == round) w[i] = 1;
+            if (w[i] > largest[i / 256]) largest[i / 256] = w[i];
+            total += (double)w[i];
+        }
+        d.top_k = round % 2 ? 1 + round * 80 : 0;
+        d.top_p = round % 5 ? 0.1 * (round % 10) + 0.05 : 1;
+        if (!d.top_k && round % 5 == 0) d.min_p = 0.3;
+        kept = trf__filter(&d, w, ROOM, total, largest, order, few);
+        for (k = 0; k < kept; k++) {
+            assert_true(few[k] == w[order[k]] && (k == 0 || order[k] > order[k - 1]));
+            if (few[k] < least) least = few[k];
+        }
+        mass = reached(w, N, least, &count);
+        assert_int_equal(count, kept);                  /* equal ones stay together */
+        for (i = 0; i < N; i++) if (w[i] > least && w[i] < next) next = w[i];
+        above = reached(w, N, next, &count);            /* without the last ones: too few */
+        if (d.min_p > 0) assert_true(least >= 0.3f && (kept == N || mass < total));
+        else {
+            if (d.top_k && d.top_k < N) assert_true(count < d.top_k);
+            if (d.top_k && d.top_p == 1) assert_true(kept >= d.top_k || kept == N);
+            if (!d.top_k) assert_true(mass >= d.top_p * total * (1 - 1e-6));
+            if (!d.top_k && d.top_p < 1) assert_true(above < d.top_p * total * (1 + 1e-6));
+        }
+        for (u = 0; u <= 1; u += 0.0625) {
+            double more, with;
+            k = trf__draw_falling(few, kept, u * mass);
+            assert_true(k >= 0 && k < kept);
+            for (more = with = 0, i = 0; i < kept; i++)
+                if (few[i] > few[k]) more += (double)few[i];
+                else if (few[i] == few[k] && i <= k) with += (double)few[i];
+            assert_true(more + with - (double)few[k] <= u * mass * (1 + 1e-6));
+            assert_true(more + with >= u * mass * (1 - 1e-6));
+        }
+    }
+}
+
 static void no_rule(const void *user, int64_t row, trf_real *s) { (void)user; (void)row; (void)s; }
 
 /* Ids and weights have the same bits with every level of vectors, with and without fused
@@ -2241,7 +2306,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
                                        cmocka_unit_test(test_most_likely),
-                                       cmocka_unit_test(test_levels), cmocka_unit_test(test_room),
+                                       cmocka_unit_test(test_filters_of_many),
+        cmocka_unit_test(test_levels), cmocka_unit_test(test_room),
         cmocka_unit_test(test_filters),
                                        cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_unknown),
