@@ -19130,13 +19130,13 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
-/* Doubles the table if one more token would fill more than half of it. On failure the old table
+/* Makes the table so large that `tokens` fill at most half of it. On failure the old table
    stays. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
+TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
+    int64_t wanted = trf__capacity(64, 2 * tokens), i;
     uint64_t *slots;
-    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
+    if (tokens <= v->n_slots / 2) return TRF_OK;
     slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
     if (!slots)
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
@@ -19147,6 +19147,16 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
     /* slots depend on the table's size, so every token is entered again */
     for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
     return TRF_OK;
+}
+
+/* Makes room for about so many tokens of so many bytes: then nothing moves while they are added. */
+TRF__FN trf_status trf__vocab_reserve(trf_vocab *v, int64_t tokens, int64_t bytes, trf_error *err)
+{
+    tokens = trf__min64(tokens, TRF__MAX_TOKENS);
+    if (tokens == 0) return TRF_OK;
+    TRF__GROW(trf__token, v->tokens, v->token_capacity, tokens, &v->hooks);
+    TRF__GROW(char, v->bytes, v->byte_capacity, bytes, &v->hooks);
+    return trf__vocab_grow_slots(v, tokens, err);
 }
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
@@ -19164,7 +19174,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                          (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, err));
+    TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
@@ -19928,6 +19938,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     int more, unknowns = 0, i, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
         trf__wire inner;
         TRF__TRY(trf__wire_next(&w, &more, err));
@@ -19967,6 +19978,7 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t i = p->n_cells;
+    if (needed <= i) return TRF_OK;
     if (needed > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
                          "the pieces have too many bytes for their index");
@@ -42917,4 +42929,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2415662095
+// Made from the files in tools/header by `make header`. CRC of the lines above: 740231037

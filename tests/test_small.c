@@ -128,7 +128,8 @@ static KIT_UNUSED void scales_of_others(void **state)
     trf_model *model = NULL;
     trf_file *file = NULL;
     const trf__affine *a;
-    trf_real got[16], scale;
+    const char *panel;
+    trf_real got, scale;
     size_t begin;
     int32_t param, i;
     (void)state;
@@ -141,8 +142,11 @@ static KIT_UNUSED void scales_of_others(void **state)
     OK(kit_load_memory(&model, small.bytes, small.n, NULL, &err));
     param = trf_model_parameter_index(model, "encoder.layers.0.linear1.weight");
     a = trf__affine_of(&model->layout, param);
-    trf__store(got, trf__int8_read((const char *)model->packed + a->packed[TRF__INT8], 20, 0, 16));
-    for (i = 0; i < 16; i++) assert_true(got[i] == (trf_real)(i - 7) * scale);
+    panel = (const char *)model->packed + a->packed[TRF__INT8] + trf__int8_panel_bytes(16);
+    memcpy(&got, panel + trf__int8_scales_at(16) + 4 * (20 - 16), sizeof got);
+    assert_true(got == scale);
+    for (i = 0; i < 16; i++)            /* words of four numbers of each row */
+        assert_int_equal((signed char)panel[64 * (i / 4) + 4 * (20 - 16) + i % 4], i - 7);
     trf_file_close(file);
     trf_model_destroy(model);
     free(small.bytes);

@@ -196,6 +196,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     int more, unknowns = 0, i, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
         trf__wire inner;
         TRF__TRY(trf__wire_next(&w, &more, err));
@@ -235,6 +236,7 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t i = p->n_cells;
+    if (needed <= i) return TRF_OK;
     if (needed > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
                          "the pieces have too many bytes for their index");
