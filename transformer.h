@@ -1814,7 +1814,9 @@ typedef struct trf_load_options {
                                    copy what they need. Messages begin with "memory".
                                    default NULL */
     size_t memory_bytes;        /* how many; default 0 */
-    trf_device device;          /* default trf_device_default() */
+    trf_device device;          /* of the model; its threads read a file of more than
+                                   4 MiB together.
+                                   default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
 
@@ -36742,12 +36744,14 @@ enum {
 };
 #define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
 
-/* Numbers or rows first .. first + n - 1 of a tensor. to: on the model's device. */
+/* Numbers or rows first .. first + n - 1 of a tensor: so many bytes of the file, and where they go
+   on the model's device. */
 typedef struct trf__stripe {
     const trf_file_entry *entry;
     const trf__affine *matrix;          /* or NULL: it is not packed */
-    char *to;
     int64_t first, n;
+    uint64_t at, bytes;
+    char *to;
     uint32_t sum;
 } trf__stripe;
 
@@ -36792,25 +36796,23 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
     const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
     const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
     int64_t each = TRF__STRIPE / (in * wide), first;
+    trf__stripe stripe;
+    TRF__ZERO(stripe);
+    stripe.entry = e;
+    stripe.matrix = matrix;
     if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
+    r->packs |= matrix != NULL;
+    r->longest = (size_t)trf__max64((int64_t)r->longest, trf__min64(each, n) * in * wide);
     for (first = 0; first < n; first += each) {
-        trf__stripe *stripe = r->stripes ? &r->stripes[r->n_stripes] : NULL;
-        int64_t now = trf__min64(each, n - first);
-        size_t bytes = trf__bytes(now * in, (size_t)wide);
-        r->n_stripes++;
-        if (!stripe) {
-            r->bytes += trf__bytes(now * in, (size_t)in_file);
-            if (bytes > r->longest) r->longest = bytes;
-            if (matrix) r->packs = 1;
-            continue;
-        }
-        TRF__ZERO(*stripe);
-        stripe->entry = e;
-        stripe->matrix = matrix;
-        stripe->first = first;
-        stripe->n = now;
-        stripe->to = (char *)to + (matrix ? r->run.backend->packed_bytes(format, first, in)
+        stripe.first = first;
+        stripe.n = trf__min64(each, n - first);
+        stripe.bytes = (uint64_t)(stripe.n * in * in_file);
+        stripe.at = e->begin + (uint64_t)(first * in * in_file);
+        stripe.to = (char *)to + (matrix ? r->run.backend->packed_bytes(format, first, in)
                                          : (size_t)first * element);
+        if (r->stripes) r->stripes[r->n_stripes] = stripe;
+        r->n_stripes++;
+        r->bytes += (size_t)stripe.bytes;
     }
 }
 
@@ -36853,8 +36855,6 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
     const int bf16 = format == TRF__BF16 && trf__is_little() && !strcmp(e->dtype, "BF16") &&
                      !r->file->allow_nonfinite;
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
-    const uint64_t at = e->begin + (uint64_t)(stripe->first * stripe->matrix->in) *
-                        (uint64_t)trf__dtype_of(e->dtype)->bytes;
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
     trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
                                                              : reader->numbers;
@@ -36863,8 +36863,8 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
     if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
     else {
         if (bf16) stored = trf__finite_numbers(bytes, n, 'B');
-        TRF__TRY(trf__convert_numbers(r->file, e, at + 2 * stored, bytes + 2 * stored, n - stored,
-                                      numbers, err));
+        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at + 2 * stored, bytes + 2 * stored,
+                                      n - stored, numbers, err));
     }
     if (int8 || bf16) pack.stored = bytes;
     else pack.weights = numbers;
@@ -36889,21 +36889,19 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const trf_file_entry *e = stripe->entry;
     const trf__dtype *dtype = trf__dtype_of(e->dtype);
     const trf__run *device = &r->model->run;
-    const int64_t in = stripe->matrix ? stripe->matrix->in : 1;
-    const size_t n = (size_t)(stripe->n * in), bytes = n * (size_t)dtype->bytes;
-    const uint64_t at = e->begin + (uint64_t)(stripe->first * in) * (uint64_t)dtype->bytes;
+    const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
     const int as_is = !dtype->code || trf__is_own(dtype);
     char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
     const trf_real *numbers;
     size_t i;
-    TRF__TRY(trf__file_fetch(&r->file->from, at, read, bytes, err));
+    TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
     if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
     if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
     if (dtype->code) {
         if (!place && !as_is) to = (char *)reader->numbers;
         numbers = (const trf_real *)(void *)to;
-        TRF__TRY(trf__convert_numbers(r->file, e, at, (const unsigned char *)read, n,
+        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
                                       (trf_real *)(void *)to, err));
         for (i = 0; r->nonnegative && i < n; i++)
             if (!(numbers[i] >= 0))
@@ -36934,22 +36932,20 @@ TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile
 TRF__FN void trf__keep_sums(trf__reading *r)
 {
     int64_t i;
-    uint64_t bytes, last = 0;
+    uint64_t last = 0;
     uint32_t power = 0;
     for (i = 0; i < r->n_stripes; i++) {
         const trf__stripe *stripe = &r->stripes[i];
         trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
         if (stripe->first == 0) sum->value = 0;
-        bytes = (uint64_t)stripe->n * (uint64_t)(stripe->matrix ? stripe->matrix->in : 1) *
-                (uint64_t)trf__dtype_of(stripe->entry->dtype)->bytes;
-        if (bytes != last) power = trf__crc_power(last = bytes);
+        if (stripe->bytes != last) power = trf__crc_power(last = stripe->bytes);
         sum->value = trf__crc_times(sum->value, power) ^ stripe->sum;
         sum->known = 1;
     }
 }
 
 /* Reads all stripes with so many threads, and finds the first that failed. */
-TRF__FN trf_status trf__read_with(trf__reading *r, int threads, trf_error *err)
+TRF__FN trf_status trf__read_stripes(trf__reading *r, int threads, trf_error *err)
 {
     const trf__stripe_reader *first = r->readers;
     int64_t i;
@@ -36968,43 +36964,45 @@ typedef void trf__cut(trf__reading *r, const void *of);
 TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void *of, trf_error *err)
 {
     trf__run *run = &r->run;
-    const int on_host = run->backend->on_host;
-    trf_status status;
-    size_t list, each, all;
+    const int apart = !run->backend->on_host;
+    trf_status status = TRF_OK;
+    size_t each, all;
     char *memory;
     int64_t threads, i;
+    int opens;
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
-    /* on a device apart, and where threads cannot read one file, one of them reads */
+    /* for a device apart, and where threads cannot read one file, one of them reads */
     threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
     run->device.threads = (int32_t)threads;
-    list = trf__bytes(r->n_stripes, sizeof *r->stripes);
     r->longest = (r->longest + 63) / 64 * 64;
     each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
-    all = trf__add_size(list, trf__bytes(threads, sizeof *r->readers + each));
+    all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
+                        trf__bytes(r->n_stripes, sizeof *r->stripes));
     memory = (char *)trf__alloc(&run->hooks, all);
     if (!memory) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
-    r->stripes = (trf__stripe *)(void *)memory;
-    r->readers = (trf__stripe_reader *)(void *)(memory + list);
+    r->readers = (trf__stripe_reader *)(void *)(memory + (size_t)threads * each);
+    r->stripes = (trf__stripe *)(void *)(r->readers + threads);
     for (i = 0; i < threads; i++) {
         trf__stripe_reader *reader = &r->readers[i];
-        reader->bytes = (char *)(r->readers + threads) + (size_t)i * each;
+        reader->bytes = memory + (size_t)i * each;
         reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
         reader->scales = (trf_real *)(void *)(reader->bytes + 2 * r->longest);
         reader->failed = INT64_MAX;
     }
     r->n_stripes = 0;
     cut(r, of);
-    status = r->packs || threads > 1 ? run->backend->open(run, err) : TRF_OK;
+    opens = r->packs || threads > 1;
+    if (opens) status = run->backend->open(run, err);
     if (status == TRF_OK) {
-        if (r->packs && !on_host) r->device = (char *)run->backend->alloc(run, each);
-        status = r->packs && !on_host && !r->device
-                     ? trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights")
-                     : trf__read_with(r, (int)threads, err);
+        if (r->packs && apart) r->device = (char *)run->backend->alloc(run, each);
+        if (r->packs && apart && !r->device)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+        else status = trf__read_stripes(r, (int)threads, err);
         if (status == TRF_OK && r->packs) status = run->backend->sync(run, err);
         if (r->device) run->backend->release(run, r->device, each);
-        if (r->packs || threads > 1) run->backend->close(run);
+        if (opens) run->backend->close(run);
     }
     trf__free(&run->hooks, memory, all);
     return status;
@@ -42929,4 +42927,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 740231037
+// Made from the files in tools/header by `make header`. CRC of the lines above: 728638202
