@@ -5882,16 +5882,15 @@ typedef struct trf__adam {
 } trf__adam;
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
-   parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
-   else NULL. stored: instead of weights, rows of numbers in the format, each of two bytes or one:
-   they are packed as they are. */
+   parameter. stored: instead of weights, rows of numbers in the format, each of two bytes or one,
+   which are packed as they are; scales: those of the rows, if each number has one byte. */
 typedef struct trf__pack {
     void *packed;
     const trf_real *weights;
     int64_t out, in;
     int format;
-    const trf_real *scales;
     const void *stored;
+    const trf_real *scales;
 } trf__pack;
 
 TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
@@ -9527,7 +9526,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 /* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
    again. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                            int64_t in, const trf_real *scales_given)
+                            int64_t in)
 {
     int64_t deep = trf__round_up(in, TRF__INT8_DEEP), r, c, t;
     for (r = 0; r < trf__round_up(rows, 16); r++) {
@@ -9539,10 +9538,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         trf_real inverse = 0;
         trf__v16 sum = trf__set(0);     /* exact: of whole numbers, below 2^24 */
         scales[r % 16] = 0;
-        if (r < rows && scales_given) {
-            scales[r % 16] = (float)scales_given[first + r];
-            inverse = 1 / scales_given[first + r];
-        } else if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
+        if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
         for (c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
@@ -10616,11 +10612,10 @@ TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. stored packs rows that have the
-   format's numbers already (trf__pack). If the format's products read
-   converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
-   converts all of A before it begins. With 0 it converts A block by block, unless the op before has
-   written converted rows; convert can then make a part of a row. Nothing else knows the layout of
-   packed weights. */
+   format's numbers already (trf__pack). If the format's products read converted rows: the bytes of
+   a row of k numbers, and its conversion. before: 1 if a product converts all of A before it
+   begins. With 0 it converts A block by block, unless the op before has written converted rows;
+   convert can then make a part of a row. Nothing else knows the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -10629,8 +10624,7 @@ typedef struct trf__format {
     void (*panel)(void *packed, int64_t k, int64_t row, int64_t column, trf__view b, int64_t deep,
                   int64_t columns);
     int number, deep;
-    void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
-                 const trf_real *scales);
+    void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
     void (*stored)(void *packed, const void *numbers, int64_t first, int64_t rows, int64_t in,
                    const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
@@ -11053,7 +11047,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
         format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
         return;
     }
-    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
+    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in);
     for (; format->panel && row < end; row += 16)
         format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),
                       j->in, end - row);
@@ -42927,4 +42921,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 728638202
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1244028146

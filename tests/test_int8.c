@@ -76,7 +76,7 @@ static void kernels_are_exact(void **state)
                     assert_true(packed && left);
                     for (i = 0; signs && i < rows * k; i++)
                         if (x[i] < 0 && i % k < positive) x[i] = -x[i];
-                    trf__int8_pack(packed, w, 0, 16 * n, k, NULL);
+                    trf__int8_pack(packed, w, 0, 16 * n, k);
                     for (i = 0; i < rows; i++)
                         trf__int8_convert(left + (size_t)i * step, x + i * k, k);
                     run_kernel(sums, left, rows, packed, n, k);
@@ -113,7 +113,7 @@ static void longest_sum(void **state)
             assert_true(packed && left);
             for (i = 0; i < 16 * k; i++) w[i] = (trf_real)of_w;
             for (i = 0; i < k; i++) x[i] = (trf_real)of_x;
-            trf__int8_pack(packed, w, 0, 16, k, NULL);
+            trf__int8_pack(packed, w, 0, 16, k);
             trf__int8_convert(left, x, k);
             run_kernel(sums, left, 1, packed, 1, k);
             for (i = 0; i < 16; i++)
@@ -207,7 +207,7 @@ static void rounding(void **state)
     for (; i < 64; i++) assert_int_equal((signed char)(row[i] ^ flip), 0);
     memcpy(&scale, row + 64, sizeof scale);
     assert_true(scale == 1);
-    trf__int8_pack(packed, halves, 0, 1, N, NULL);            /* one row of a panel: the others are 0 */
+    trf__int8_pack(packed, halves, 0, 1, N);            /* one row of a panel: the others are 0 */
     back = trf__int8_read(packed, 0, 0, N);
     trf__store(sixteen, back);
     for (i = 0; i < 16; i++) assert_true(sixteen[i] == (i < N ? want[i] : 0));
@@ -239,7 +239,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
         w[2 * IN] = nan;
         w[17 * IN + 5] = inf;
         for (i = 0; i < IN; i++) w[4 * IN + i] = 0;
-        trf__int8_pack(packed, w, 0, OUT, IN, NULL);
+        trf__int8_pack(packed, w, 0, OUT, IN);
         TRF__ZERO(j);
         j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
         j.w.packed = packed; j.w.format = TRF__INT8;
@@ -343,7 +343,7 @@ static void tied_embeddings_are_rounded(void **state)
             embedding = kit_open(trf_model_parameter(model, 0));
             assert_true(embedding.shape[0] == VOCAB && embedding.shape[1] == 64);
             floats = embedding.data;
-            trf__int8_pack(packed, floats, 0, VOCAB, 64, NULL);
+            trf__int8_pack(packed, floats, 0, VOCAB, 64);
             for (i = 0; i < VOCAB; i++)
                 for (c = 0; c < 64; c += 16)
                     trf__store(floats + i * 64 + c, trf__int8_read(packed, i, c, 64));

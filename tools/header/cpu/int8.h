@@ -473,7 +473,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 /* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
    again. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                            int64_t in, const trf_real *scales_given)
+                            int64_t in)
 {
     int64_t deep = trf__round_up(in, TRF__INT8_DEEP), r, c, t;
     for (r = 0; r < trf__round_up(rows, 16); r++) {
@@ -485,10 +485,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         trf_real inverse = 0;
         trf__v16 sum = trf__set(0);     /* exact: of whole numbers, below 2^24 */
         scales[r % 16] = 0;
-        if (r < rows && scales_given) {
-            scales[r % 16] = (float)scales_given[first + r];
-            inverse = 1 / scales_given[first + r];
-        } else if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
+        if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
         for (c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)

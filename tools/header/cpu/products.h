@@ -17,11 +17,10 @@
    from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
    a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
    scales packs whole rows first .. first + rows - 1 instead. stored packs rows that have the
-   format's numbers already (trf__pack). If the format's products read
-   converted rows: the bytes of a row of k numbers, and its conversion. before: 1 if a product
-   converts all of A before it begins. With 0 it converts A block by block, unless the op before has
-   written converted rows; convert can then make a part of a row. Nothing else knows the layout of
-   packed weights. */
+   format's numbers already (trf__pack). If the format's products read converted rows: the bytes of
+   a row of k numbers, and its conversion. before: 1 if a product converts all of A before it
+   begins. With 0 it converts A block by block, unless the op before has written converted rows;
+   convert can then make a part of a row. Nothing else knows the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -30,8 +29,7 @@ typedef struct trf__format {
     void (*panel)(void *packed, int64_t k, int64_t row, int64_t column, trf__view b, int64_t deep,
                   int64_t columns);
     int number, deep;
-    void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
-                 const trf_real *scales);
+    void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
     void (*stored)(void *packed, const void *numbers, int64_t first, int64_t rows, int64_t in,
                    const trf_real *scales);
     size_t (*row_bytes)(int64_t k);

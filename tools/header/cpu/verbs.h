@@ -149,7 +149,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
         format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
         return;
     }
-    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
+    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in);
     for (; format->panel && row < end; row += 16)
         format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),
                       j->in, end - row);

@@ -455,16 +455,15 @@ typedef struct trf__adam {
 } trf__adam;
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
-   parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
-   else NULL. stored: instead of weights, rows of numbers in the format, each of two bytes or one:
-   they are packed as they are. */
+   parameter. stored: instead of weights, rows of numbers in the format, each of two bytes or one,
+   which are packed as they are; scales: those of the rows, if each number has one byte. */
 typedef struct trf__pack {
     void *packed;
     const trf_real *weights;
     int64_t out, in;
     int format;
-    const trf_real *scales;
     const void *stored;
+    const trf_real *scales;
 } trf__pack;
 
 TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
