@@ -4054,9 +4054,7 @@ TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
     to[n] = 0;
 }
 
-/* Fills err (which may be NULL) and returns status, so that a check is one statement:
-       if (n < 1)
-           return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+/* Fills err (which may be NULL) and returns status. */
 TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where,
                                                const char *what, const char *format, ...)
 {
@@ -4075,6 +4073,11 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
     }
     return status;
 }
+
+/* A check is one statement: if the condition is true, the calling function fails.
+       TRF__FAIL_IF(n < 1, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+#define TRF__FAIL_IF(condition, status, where, what, ...) \
+    do { if (condition) return trf__fail(err, status, where, what, __VA_ARGS__); } while (0)
 
 /* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
@@ -4105,12 +4108,10 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
                                     trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
-    if (low == high)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
-                         low, value);
-    if (high < 1 && high >= 1 - 1e-12)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s must be 0 or more and below 1, got %.10g", field, value);
+    TRF__FAIL_IF(low == high, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
+                 low, value);
+    TRF__FAIL_IF(high < 1 && high >= 1 - 1e-12, TRF_E_INVALID_ARG, -1, field,
+                 "%s must be 0 or more and below 1, got %.10g", field, value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
                      "%s must be between %.10g and %.10g, got %.10g", field, low, high, value);
 }
@@ -8269,8 +8270,7 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
     *to = NULL;
     if (threads < 2) return TRF_OK;
     team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
-    if (!team)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
+    TRF__FAIL_IF(!team, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
     team->threads = threads;
     team->process = trf__process_id();
     /* with more threads than processors, spinning keeps others from computing */
@@ -13719,10 +13719,9 @@ TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
 #if defined(TRF_NO_CBLAS)
-    if (device->products == TRF_PRODUCTS_CBLAS)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.products",
-                         "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
-                         "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
+    TRF__FAIL_IF(device->products == TRF_PRODUCTS_CBLAS, TRF_E_BACKEND, -1, "device.products",
+                 "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): use "
+                 "TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
     if (device->precision != TRF_PRECISION_BF16 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
@@ -13796,9 +13795,8 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
     if (work < cpu->work_bytes) work = cpu->work_bytes;
     if (each == cpu->scratch_each && work == cpu->work_bytes) return TRF_OK;
     memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
-    if (!memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
-                         (unsigned long long)trf__cpu_bytes(cpu, each, work));
+    TRF__FAIL_IF(!memory, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
+                 (unsigned long long)trf__cpu_bytes(cpu, each, work));
     trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
     cpu->work = (trf_real *)memory;
     cpu->scratch = (char *)memory + work;
@@ -13812,8 +13810,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
     trf_status status;
-    if (!cpu)
-        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
+    TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
@@ -17080,14 +17077,13 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     cudaFuncAttributes attributes;
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && n > 0 && device->index >= n)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
-                         "this machine has %d CUDA devices, got index %d", n, device->index);
+    TRF__FAIL_IF(e == cudaSuccess && n > 0 && device->index >= n, TRF_E_BACKEND, -1, "device.index",
+                 "this machine has %d CUDA devices, got index %d", n, device->index);
     if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
     (void)cudaGetLastError();
-    if (e != cudaSuccess || n == 0)
-        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
-                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    TRF__FAIL_IF(e != cudaSuccess || n == 0, TRF_E_BACKEND, -1, "CUDA",
+                 "CUDA device %d cannot be used: %s", device->index,
+                 e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
     return TRF_OK;
 }
 
@@ -17155,8 +17151,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;
-    if (!cuda)
-        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    TRF__FAIL_IF(!cuda, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
     run->state = cuda;
     missing = trf__cuda_make(cuda);
     if (missing)
@@ -17557,9 +17552,8 @@ TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *w
     void *bigger;
     if (bytes <= work->bytes) return TRF_OK;
     bigger = run->backend->alloc(run, bytes);
-    if (!bigger)
-        return trf__fail(err, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
-                         (unsigned long long)bytes);
+    TRF__FAIL_IF(!bigger, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
+                 (unsigned long long)bytes);
     run->backend->release(run, work->memory, work->bytes);
     work->memory = bigger;
     work->bytes = bytes;
@@ -17651,19 +17645,16 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
                               TRF_PRODUCTS_COUNT - 1, err));
     TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
-    if (device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15))
-        return trf__fail(err, TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
-                         "device.vector_bytes = %d: 0, 16, 32 or 64",
-                         (int)device->vector_bytes);
+    TRF__FAIL_IF(device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15),
+                 TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
+                 "device.vector_bytes = %d: 0, 16, 32 or 64", (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
-    if (device->kind == TRF_DEVICE_CUDA)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
-                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
-    if (device->kind == TRF_DEVICE_CPU)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.vector_bytes",
-                         "device.vector_bytes = %d: this build's vectors have at least %d bytes",
-                         (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
+    TRF__FAIL_IF(device->kind == TRF_DEVICE_CUDA, TRF_E_BACKEND, -1, "device.kind",
+                 "TRF_DEVICE_CUDA: this program was built without CUDA (define TRF_WITH_CUDA or "
+                 "TRF_CUDA to have it)");
+    TRF__FAIL_IF(device->kind == TRF_DEVICE_CPU, TRF_E_BACKEND, -1, "device.vector_bytes",
+                 "device.vector_bytes = %d: this build's vectors have at least %d bytes",
+                 (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
                      (int)device->kind);
 }
@@ -17793,13 +17784,11 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
-    if (!tensor->data && !tensor->device)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor",
-                         "tensor must be a tensor with data");
-    if (count != trf_tensor_count(tensor))
-        return trf__fail(err, TRF_E_SHAPE, -1, "count",
-                         "the tensor has %lld numbers, but there is room for %lld",
-                         (long long)trf_tensor_count(tensor), (long long)count);
+    TRF__FAIL_IF(!tensor->data && !tensor->device, TRF_E_INVALID_ARG, -1, "tensor",
+                 "tensor must be a tensor with data");
+    TRF__FAIL_IF(count != trf_tensor_count(tensor), TRF_E_SHAPE, -1, "count",
+                 "the tensor has %lld numbers, but there is room for %lld",
+                 (long long)trf_tensor_count(tensor), (long long)count);
     /* memcpy must not get NULL, even for 0 bytes */
     if (tensor->data) {
         if (count > 0)
@@ -17829,15 +17818,14 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
                                     int64_t columns, trf_error *err)
 {
-    if (!tensor || !tensor->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    TRF__FAIL_IF(!tensor || !tensor->data, TRF_E_INVALID_ARG, -1, name,
+                 "%s must be a tensor with data", name);
     if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
                     : tensor->rank == 2 && tensor->shape[0] == rows &&
                     tensor->shape[1] == columns) return TRF_OK;
-    if (columns < 0)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have shape (%lld), got rank %d with first extent %lld",
-                         name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
+    TRF__FAIL_IF(columns < 0, TRF_E_SHAPE, -1, name,
+                 "%s must have shape (%lld), got rank %d with first extent %lld", name,
+                 (long long)rows, tensor->rank, (long long)tensor->shape[0]);
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
                      "%lld", name, (long long)rows, (long long)columns,
@@ -18564,12 +18552,10 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->path = path;
     saving->fd = saving->held = -1;
     TRF__TRY(trf__save_target(path, &old, &exists, err));
-    if (strlen(path) > INT_MAX - 64)
-        return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
+    TRF__FAIL_IF(strlen(path) > INT_MAX - 64, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    if (!saving->temporary)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    TRF__FAIL_IF(!saving->temporary, TRF_E_NOMEM, -1, "memory", "no memory for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)
@@ -19134,9 +19120,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
     slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    if (!slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
-                         (long long)wanted);
+    TRF__FAIL_IF(!slots, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
+                 (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
@@ -19164,10 +19149,8 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
-    if (v->n_tokens >= TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
-                         "expected at most %lld different tokens, got more",
-                         (long long)TRF__MAX_TOKENS);
+    TRF__FAIL_IF(v->n_tokens >= TRF__MAX_TOKENS, TRF_E_LIMIT, -1, "vocab",
+                 "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
@@ -19242,12 +19225,11 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     trf_vocab *v;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
-    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
-                         "kind must be words or characters, got %d", (int)kind);
+    TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
+                 "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
     v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
-    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    TRF__FAIL_IF(!v, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
     return TRF_OK;
@@ -19264,10 +19246,9 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        if (length > TRF__MAX_TOKEN_BYTES)
-            return trf__fail(err, TRF_E_LIMIT, token - line, "line",
-                             "expected a word of at most %d bytes, got %llu",
-                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
+        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                     (unsigned long long)length);
         if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
             TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
     }
@@ -19305,9 +19286,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
     order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
-    if (!order)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
-                         (long long)n);
+    TRF__FAIL_IF(!order, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -19355,9 +19334,8 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!file) return trf__fail_null(err, name);
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a %s of less than 2 GiB, got a larger one", name);
+    TRF__FAIL_IF(bytes > INT32_MAX, TRF_E_LIMIT, -1, "bytes",
+                 "expected a %s of less than 2 GiB, got a larger one", name);
     TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
     v->kind = kind;
     v->stored = (char *)trf__alloc(&v->hooks, bytes);
@@ -19409,10 +19387,9 @@ TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *
                                     int64_t *rest, int32_t *n, trf_error *err)
 {
     int64_t rows = trf__stored_number(v, at);
-    if (rows > *rest / each)
-        return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected at "
-                         "most %lld %s in the bytes that follow, got %lld", (long long)at,
-                         (long long)*rest / each, name, (long long)rows);
+    TRF__FAIL_IF(rows > *rest / each, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                 "byte %lld: expected at most %lld %s in the bytes that follow, got %lld",
+                 (long long)at, (long long)*rest / each, name, (long long)rows);
     *rest -= each * rows;
     *n = (int32_t)rows;
     return TRF_OK;
@@ -19443,9 +19420,8 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     int32_t i;
     to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
                                                     trf__bytes(to->n, sizeof *to->items));
-    if (!to->items)
-        return trf__fail(err, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
-                         (int)to->n, name);
+    TRF__FAIL_IF(!to->items, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
+                 (int)to->n, name);
     for (i = 0; i < 128; i++) to->ascii[i] = -1;
     for (i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;
@@ -19454,10 +19430,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         r->kind = trf__stored_signed(v, at + 8);
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
-        if (i > 0 && r->first <= r[-1].last)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected "
-                             "%s in ascending order, got code points of earlier ones",
-                             (long long)at, name);
+        TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     (long long)at, name);
         for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
     return TRF_OK;
@@ -19498,9 +19473,8 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
         if (end) fault = trf__token_fault(v, token, length);
         if (!fault && kinds && (unsigned char)*begin > TRF__BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "
-                             "%s", (long long)v->n_tokens, (long long)at, fault);
+        TRF__FAIL_IF(fault, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: %s",
+                     (long long)v->n_tokens, (long long)at, fault);
         TRF__TRY(trf__vocab_insert(v, token, length, kinds ? *begin : 0, err));
         if (length > *longest) *longest = length;
         at += kinds + (int64_t)length + 1;
@@ -19566,9 +19540,8 @@ enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
 TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *fault, int32_t got,
                                  trf_error *err)
 {
-    if (at < 0)
-        return trf__fail(err, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
-                         (int)got);
+    TRF__FAIL_IF(at < 0, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
+                 (int)got);
     return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
                      (long long)at, fault, (int)got);
 }
@@ -19705,8 +19678,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
     p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
-    if (!p->tokens)
-        return trf__fail(err, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    TRF__FAIL_IF(!p->tokens, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
     for (i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
@@ -19975,9 +19947,8 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
     trf__pieces *p = v->pieces;
     int64_t i = p->n_cells;
     if (needed <= i) return TRF_OK;
-    if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces have too many bytes for their index");
+    TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
+                 "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
     for (; i < p->n_cells; i++) {
         p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
@@ -20114,8 +20085,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
-    if (!branches)
-        return trf__fail(err, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
+    TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
     status = trf__more_cells(v, nodes + 512, err);
@@ -20149,8 +20119,8 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
         to.text = (char *)trf__take(&cut, v->n_bytes, 1);
         to.at = (int64_t *)trf__take(&cut, (int64_t)to.n + 1, sizeof *to.at);
         to.token = (int32_t *)trf__take(&cut, to.n, sizeof *to.token);
-        if (pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL)
-            return trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+        TRF__FAIL_IF(pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL,
+                     status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
     status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);
@@ -20547,9 +20517,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
                                  trf__bytes(splits, sizeof(int32_t)));
     void *work = trf__alloc(&v->hooks, bytes);
     trf__bpe b = {v, trf__pieces_merge, text, NULL, NULL, NULL, 0, 0};
-    if (!work)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
-                         (int)n);
+    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
     else {
         b.symbols = (trf__symbol *)work;
@@ -20670,7 +20638,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
     int i;
-    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
     p->model = v->stored;
     p->model_bytes = v->n_stored;
@@ -20780,17 +20748,15 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
     TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
-    if (ids->pieces && ids->n_pieces != file.n)
-        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
-                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
-                         (int)ids->n_pieces);
+    TRF__FAIL_IF(ids->pieces && ids->n_pieces != file.n, TRF_E_FORMAT, -1, "n_pieces",
+                 "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
+                 (int)ids->n_pieces);
     if (!hooks) hooks = &trf__no_hooks;
     trf__write_mapped(&w, &file);
     if (w.missing) return trf__fail_null(err, w.missing);
     w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
-    if (!w.to)
-        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
+    TRF__FAIL_IF(!w.to, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                 "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     trf__write_mapped(&w, &file);
     status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
@@ -20865,11 +20831,9 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
-                                    !(flags & TRF__WORDPIECE_SETTINGS)))
-        return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
-                         "byte 8: expected flags of a WordPiece file, got %lu",
-                         (unsigned long)flags);
+    TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
+                 !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
+                 "byte 8: expected flags of a WordPiece file, got %lu", (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
@@ -20930,8 +20894,7 @@ TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
     v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
-    if (!v->wordpiece)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    TRF__FAIL_IF(!v->wordpiece, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
     return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);
@@ -21344,10 +21307,9 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY)
-            return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
-                             "expected an ordinary token for each byte, got none for 0x%02X",
-                             (unsigned)i);
+        TRF__FAIL_IF(b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY,
+                     TRF_E_FORMAT, v->n_stored, "byte_bpe",
+                     "expected an ordinary token for each byte, got none for 0x%02X", (unsigned)i);
     }
     return TRF_OK;
 }
@@ -21399,9 +21361,8 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
-    if (!work || !b->merges || !b->slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d merges",
-                         (int)b->n_merges);
+    TRF__FAIL_IF(!work || !b->merges || !b->slots, TRF_E_NOMEM, -1, "byte_bpe",
+                 "no memory for %d merges", (int)b->n_merges);
     if (!fault) return TRF_OK;
     at += TRF__BYTE_MERGE * (int64_t)(i - 1);
     return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "merge %d, byte %lld: %s", (int)i - 1,
@@ -21414,7 +21375,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
     trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
     int64_t n_tokens = 0;
     v->byte_bpe = b;
-    if (!b) return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));
@@ -21521,9 +21482,8 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
         count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
     *room = 2 * count + 1;
     *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
-    if (!items)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
-                         (unsigned long long)*n);
+    TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
+                 (unsigned long long)*n);
     for (at = text, i = 0; at < end; at += bytes)
         i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
     trf__order_marks(items, count, items + count);
@@ -22000,15 +21960,13 @@ TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, i
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
-    if (special && vocab->kind != TRF_BYTE_BPE)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "only byte-level BPE reads texts of special tokens as these tokens");
+    TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
+                 "only byte-level BPE reads texts of special tokens as these tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    if (to.n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
+    TRF__FAIL_IF(to.n > capacity, TRF_E_LIMIT, capacity, "capacity",
+                 "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
 }
 
@@ -22072,19 +22030,17 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
     for (i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
-                             "expected ids from 0 to %d, got %d at position %d",
-                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] < 0 || ids[i] >= trf_vocab_size(vocab), TRF_E_INVALID_ARG, i, "ids",
+                     "expected ids from 0 to %d, got %d at position %d",
+                     (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
     if (kind->decode) kind->decode(vocab, ids, n, &to);
     else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
-    if (to.whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
-                         "expected room for %llu bytes, got %llu",
-                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
+    TRF__FAIL_IF(to.whole >= size, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
+                 "expected room for %llu bytes, got %llu",
+                 (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
     return TRF_OK;
 }
 
@@ -22132,11 +22088,10 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (trf__is_subwords(vocab->kind))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "tokens cannot be added to a vocabulary of subwords");
+    TRF__FAIL_IF(trf__is_subwords(vocab->kind), TRF_E_UNSUPPORTED, -1, "vocab",
+                 "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
-    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    TRF__FAIL_IF(fault, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_append(vocab, token, strlen(token), err);
 }
 
@@ -22162,11 +22117,9 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
         if (!end && *used) return TRF_OK;
         fault = end ? trf__token_fault(v, token, (size_t)(end - token))
                     : "expected a NUL after the token, got the end or more than 1 MiB";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
-                             "id %lld of the vocabulary, byte %lld: %s",
-                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
-                             fault);
+        TRF__FAIL_IF(fault, TRF_E_FORMAT, at + *used, "vocabulary",
+                     "id %lld of the vocabulary, byte %lld: %s",
+                     (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
         TRF__TRY(trf__vocab_append(v, token, (size_t)(end - token), err));
     }
     return TRF_OK;
@@ -22199,9 +22152,8 @@ TRF__FN trf_status trf__vocab_of_file(trf_vocab **vocab, const void *file, size_
     if (bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
     if (ids && kind == TRF_SENTENCEPIECE)
         return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
-    if (ids)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
-                         "ids belong to a file of SentencePiece, and this file has its own");
+    TRF__FAIL_IF(ids, TRF_E_INVALID_ARG, -1, "ids",
+                 "ids belong to a file of SentencePiece, and this file has its own");
     return trf__subwords_from(vocab, kind, trf__kinds[kind].read, file, bytes, hooks, err);
 }
 
@@ -22218,9 +22170,8 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!path && !o.memory) return trf__fail_null(err, "path");
-    if (path && o.memory)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                         "expected a path or memory, got both");
+    TRF__FAIL_IF(path && o.memory, TRF_E_INVALID_ARG, -1, "memory",
+                 "expected a path or memory, got both");
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     if (!path)
         return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
@@ -22330,27 +22281,23 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
     int32_t i;
-    if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                         "%s needs a count and lengths, got count %d", side, x->count);
+    TRF__FAIL_IF(x->count < 0 || (x->count > 0 && !x->lengths), TRF_E_INVALID_ARG, -1, side,
+                 "%s needs a count and lengths, got count %d", side, x->count);
     *rows = (int64_t)extra * x->count;
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side,
-                             "length of %s sequence %d must not be negative, got %d",
-                             side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > max_length)
-            return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
-                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
+        TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, side,
+                     "length of %s sequence %d must not be negative, got %d", side, i,
+                     x->lengths[i]);
+        TRF__FAIL_IF((int64_t)x->lengths[i] + extra > max_length, TRF_E_LIMIT, i, side,
+                     "%s sequence %d: %d token%s plus %d added exceed max_length = %d", side, i,
+                     x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
     }
-    if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side,
-                         "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
-                         (long long)*rows);
+    TRF__FAIL_IF(*rows > INT32_MAX, TRF_E_LIMIT, *rows, side,
+                 "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
+                 (long long)*rows);
     return TRF_OK;
 }
 
@@ -22369,17 +22316,14 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (eos && id == c->eos) continue;
-            if (id < 0 || id >= vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be 0 or more and below %d, "
-                                 "got %d", side,
-                                 i, k, vocab, id);
-            if (eos < 2 &&
-                ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                 id == bos || id == c->eos))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: the id must not be special, got %d; "
-                                 "the library adds BOS and EOS itself", side, i, k, id);
+            TRF__FAIL_IF(id < 0 || id >= vocab, TRF_E_INVALID_ARG, at, side,
+                         "%s sequence %d, position %d: id must be 0 or more and below %d, got %d",
+                         side, i, k, vocab, id);
+            TRF__FAIL_IF(eos < 2 && ((id == c->pad && !(c->head == TRF_HEAD_MASKED &&
+                         trf__mask_of(c) == id)) || id == bos || id == c->eos), TRF_E_INVALID_ARG,
+                         at, side,
+                         "%s sequence %d, position %d: the id must not be special, got %d; the "
+                         "library adds BOS and EOS itself", side, i, k, id);
         }
     return TRF_OK;
 }
@@ -22409,9 +22353,8 @@ TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 {
     int32_t i;
     for (i = 0; i < x->count; i++)
-        if (x->lengths[i] == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty, but source_tagged needs its tag", i);
+        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     return TRF_OK;
 }
 
@@ -22518,15 +22461,13 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     int i, j;
     for (i = 0; i < 4; i++) {
         int optional = i != 2;      /* 2: eos */
-        if (ids[i] < -optional || ids[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                             "%s must be an id of 0 or more, below %s = %d%s, got %d",
-                             names[i], field, vocab, optional ? ", or -1 for none" : "", ids[i]);
+        TRF__FAIL_IF(ids[i] < -optional || ids[i] >= vocab, TRF_E_INVALID_ARG, ids[i], names[i],
+                     "%s must be an id of 0 or more, below %s = %d%s, got %d", names[i], field,
+                     vocab, optional ? ", or -1 for none" : "", ids[i]);
         for (j = 0; j < i; j++)
-            if (ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2))
-                return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                                 "special ids must differ, but %s and %s are both %d", names[j],
-                                 names[i], ids[i]);
+            TRF__FAIL_IF(ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2), TRF_E_INVALID_ARG,
+                         ids[i], names[i], "special ids must differ, but %s and %s are both %d",
+                         names[j], names[i], ids[i]);
     }
     return TRF_OK;
 }
@@ -22615,26 +22556,22 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (c->label_kind && !trf__pools(c))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
-                         "label_kind must be 0 with head %d, got %d", (int)c->head,
-                         (int)c->label_kind);
+    TRF__FAIL_IF(c->label_kind && !trf__pools(c), TRF_E_INVALID_ARG, -1, "label_kind",
+                 "label_kind must be 0 with head %d, got %d", (int)c->head, (int)c->label_kind);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
     else if (c->n_labels)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
                          "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
-    if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
-                         "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
-    if (c->sequence_labels && c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "sequence_labels",
-                         "sequence_labels must be 0 with head %d, got %d", (int)c->head,
-                         c->sequence_labels);
+    TRF__FAIL_IF(c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED,
+                 TRF_E_INVALID_ARG, -1, "head_layer", "head_layer must be 0 with head %d, got %d",
+                 (int)c->head, c->head_layer);
+    TRF__FAIL_IF(c->sequence_labels && c->head != TRF_HEAD_MASKED, TRF_E_INVALID_ARG, -1,
+                 "sequence_labels", "sequence_labels must be 0 with head %d, got %d", (int)c->head,
+                 c->sequence_labels);
     if (c->sequence_labels) TRF__RANGE(c, sequence_labels, 2, 1 << 24);
     if (c->mask < 0) return TRF_OK;
-    if (c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask", "mask must be -1 with head %d, got %d",
-                         (int)c->head, c->mask);
+    TRF__FAIL_IF(c->head != TRF_HEAD_MASKED, TRF_E_INVALID_ARG, -1, "mask",
+                 "mask must be -1 with head %d, got %d", (int)c->head, c->mask);
     if (c->mask != c->pad && c->mask != c->bos && c->mask != c->eos) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask",
                      "mask must not be pad, bos or eos, got %d (-1: pad is the mask)", c->mask);
@@ -22654,27 +22591,22 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 /* What the fields of attention and positions must agree on. */
 TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 {
-    if (!c->d_head && c->d_model % c->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
-    if (c->n_heads % trf__kv_heads(c))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
-                         "kv_heads must divide n_heads = %d, got %d", c->n_heads, c->kv_heads);
-    if (c->relative_buckets % 2)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_buckets",
-                         "relative_buckets must be even, got %d", c->relative_buckets);
+    TRF__FAIL_IF(!c->d_head && c->d_model % c->n_heads, TRF_E_INVALID_ARG, -1, "n_heads",
+                 "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
+    TRF__FAIL_IF(c->n_heads % trf__kv_heads(c), TRF_E_INVALID_ARG, -1, "kv_heads",
+                 "kv_heads must divide n_heads = %d, got %d", c->n_heads, c->kv_heads);
+    TRF__FAIL_IF(c->relative_buckets % 2, TRF_E_INVALID_ARG, -1, "relative_buckets",
+                 "relative_buckets must be even, got %d", c->relative_buckets);
     if (c->positions == TRF_POSITIONS_RELATIVE && c->relative_distance <= c->relative_buckets / 2)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_distance",
                          "relative_distance must be more than half of relative_buckets = %d, got "
                          "%d", c->relative_buckets, c->relative_distance);
-    if (trf__rotary_width(c) % 2)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_width",
-                         "rotary positions turn pairs of features, but rotary_width%s is %d",
-                         c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
-    if (c->rotary_trained && c->rotary_high <= c->rotary_low)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_high",
-                         "rotary_high must be more than rotary_low = %.9g, got %.9g",
-                         c->rotary_low, c->rotary_high);
+    TRF__FAIL_IF(trf__rotary_width(c) % 2, TRF_E_INVALID_ARG, -1, "rotary_width",
+                 "rotary positions turn pairs of features, but rotary_width%s is %d",
+                 c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
+    TRF__FAIL_IF(c->rotary_trained && c->rotary_high <= c->rotary_low, TRF_E_INVALID_ARG, -1,
+                 "rotary_high", "rotary_high must be more than rotary_low = %.9g, got %.9g",
+                 c->rotary_low, c->rotary_high);
     return TRF_OK;
 }
 
@@ -22694,15 +22626,14 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__special_needed(c, err));
-    if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
-        (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
-                         "final_norm %d is for a stack that this model does not have",
-                         (int)c->final_norm);
-    if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
-                         "one embedding for both sides needs vocabularies of the same size, got "
-                         "source %d and target %d", c->source_vocab, c->target_vocab);
+    TRF__FAIL_IF((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
+                 (c->final_norm == TRF_FINAL_NORM_DECODER && !target), TRF_E_INVALID_ARG, -1,
+                 "final_norm", "final_norm %d is for a stack that this model does not have",
+                 (int)c->final_norm);
+    TRF__FAIL_IF(trf__shares_embedding(c) && c->source_vocab != c->target_vocab, TRF_E_INVALID_ARG,
+                 -1, "target_vocab",
+                 "one embedding for both sides needs vocabularies of the same size, got source %d "
+                 "and target %d", c->source_vocab, c->target_vocab);
     TRF__TRY(trf__head_check(c, err));
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
@@ -22770,15 +22701,14 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
     TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
     TRF__TRY(trf__check_lengths(&whole.source, 0, INT32_MAX, "source", &rows, &longest, err));
     TRF__TRY(trf__check_lengths(&whole.target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (whole.source.count && whole.target.count && whole.source.count != whole.target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequences, but target has %d", whole.source.count,
-                         whole.target.count);
+    TRF__FAIL_IF(whole.source.count && whole.target.count &&
+                 whole.source.count != whole.target.count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequences, but target has %d", whole.source.count,
+                 whole.target.count);
     pairs = whole.source.count ? whole.source.count : whole.target.count;
-    if (whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs)
-        return trf__fail(err, TRF_E_INVALID_ARG, whole.ordinal, "ordinal",
-                         "ordinal must be between 0 and %lld, got %lld",
-                         (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
+    TRF__FAIL_IF(whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs, TRF_E_INVALID_ARG,
+                 whole.ordinal, "ordinal", "ordinal must be between 0 and %lld, got %lld",
+                 (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
     for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (i = 0; i < pairs; i++) {
         int64_t own = trf__pair_tokens(&whole, i);
@@ -22802,10 +22732,8 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
 {
     *n = 0;
     if (!config) return trf__fail_null(err, "config");
-    if (config->segments < 1)
-        return trf__fail(err, TRF_E_STATE, -1, "segments",
-                         "only a model with segments reads pairs, segments is %d",
-                         config->segments);
+    TRF__FAIL_IF(config->segments < 1, TRF_E_STATE, -1, "segments",
+                 "only a model with segments reads pairs, segments is %d", config->segments);
     *n = config->segments == 1 ? 2 : 1;
     return TRF_OK;
 }
@@ -23611,7 +23539,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     count.end = end;
     trf__lay_out(&count, config);
     model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
-    if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    TRF__FAIL_IF(!model, TRF_E_NOMEM, -1, "model", "no memory for a model");
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
     model->layout = count;
@@ -23648,9 +23576,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     int64_t n = model->layout.n_weights, end;
     int32_t i;
     model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
-    if (!model->weights)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
-                         (long long)n);
+    TRF__FAIL_IF(!model->weights, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
+                 (long long)n);
     for (i = model->layout.n_params; i-- > 0; ) {
         const trf__param *p = &model->layout.params[i];
         if (p->offset < 0) continue;                    /* it is packed elsewhere */
@@ -23836,11 +23763,10 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, const trf_vocab *v, trf_e
         if (has[i] < 0) has[i] = trf_vocab_special(v, others[i]);
     }
     for (i = 0; v && i < 4; i++)
-        if (has[i] != ids[i])
-            return trf__fail(err, TRF_E_SHAPE, -1, names[i],
-                             "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the "
-                             "configuration has %d, %d, %d, %d", has[0], has[1], has[2], has[3],
-                             ids[0], ids[1], ids[2], ids[3]);
+        TRF__FAIL_IF(has[i] != ids[i], TRF_E_SHAPE, -1, names[i],
+                     "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the configuration "
+                     "has %d, %d, %d, %d", has[0], has[1], has[2], has[3], ids[0], ids[1], ids[2],
+                     ids[3]);
     return TRF_OK;
 }
 
@@ -23882,9 +23808,8 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     int32_t i;
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (n > 0 && !own)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
-                         (int)n);
+    TRF__FAIL_IF(n > 0 && !own, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
+                 (int)n);
     to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
@@ -23910,13 +23835,11 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
 {
     if (!key) return trf__fail_null(err, "key");
     TRF__TRY(trf__check_utf8(key, "key", err));
-    if (!*key || strlen(key) > TRF__META_KEY)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
-                         "a key must have 1 to %d bytes, got %llu",
-                         (int)TRF__META_KEY, (unsigned long long)strlen(key));
-    if (trf__our_key(key))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
-                         "the key %s is reserved for the library", key);
+    TRF__FAIL_IF(!*key || strlen(key) > TRF__META_KEY, TRF_E_INVALID_ARG, -1, "key",
+                 "a key must have 1 to %d bytes, got %llu", (int)TRF__META_KEY,
+                 (unsigned long long)strlen(key));
+    TRF__FAIL_IF(trf__our_key(key), TRF_E_INVALID_ARG, -1, "key",
+                 "the key %s is reserved for the library", key);
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
@@ -23933,8 +23856,7 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     TRF__TRY(trf__metadata_check(key, value, err));
     bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (!list)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
+    TRF__FAIL_IF(!list, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
     had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
@@ -23987,8 +23909,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
-                                                   "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
     n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {
@@ -24088,9 +24009,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_whole(model, err));
     for (k = 0; k < count; k++) {
-        if (!models[k])
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
-                             (int)k);
+        TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
+                     (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
         TRF__TRY(trf__needs_whole(models[k], err));
@@ -24144,10 +24064,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
-            if (q->shape[1] != p->shape[1])
-                return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                                 "%s has %lld columns, but %lld in the other model",
-                                 p->name, (long long)p->shape[1], (long long)q->shape[1]);
+            TRF__FAIL_IF(q->shape[1] != p->shape[1], TRF_E_SHAPE, -1, p->name,
+                         "%s has %lld columns, but %lld in the other model", p->name,
+                         (long long)p->shape[1], (long long)q->shape[1]);
             size = trf__min64(trf__param_size(p), trf__param_size(q));
             for (at = 0; write && at < size; at += n) {
                 n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
@@ -24932,10 +24851,9 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 {
     const char *const *names = trf__alike_names[teaches];
     int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    if (a->kind != b->kind)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
-                         "%s %d is of another kind than %s: %d, not %d", names[0], (int)k,
-                         names[2], (int)b->kind, (int)a->kind);
+    TRF__FAIL_IF(a->kind != b->kind, TRF_E_INVALID_ARG, k, names[1],
+                 "%s %d is of another kind than %s: %d, not %d", names[0], (int)k, names[2],
+                 (int)b->kind, (int)a->kind);
 #define TRF__X(field, side) \
     if ((sides & (side)) && a->field != b->field) \
         return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \
@@ -24955,10 +24873,9 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     const char *const *names = trf__alike_names[teaches];
     const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
     TRF__TRY(trf__check_alike(&a->config, &b->config, k, teaches, err));
-    if (!trf__same_tokens(a->target, b->target))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
-                         "%s %d has other tokens in its target vocabulary than %s", names[0],
-                         (int)k, names[2]);
+    TRF__FAIL_IF(!trf__same_tokens(a->target, b->target), TRF_E_INVALID_ARG, k, names[1],
+                 "%s %d has other tokens in its target vocabulary than %s", names[0], (int)k,
+                 names[2]);
     if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);
@@ -25246,8 +25163,7 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
     void *row;
     if (!pass->table && !pass->buckets) return TRF_OK;
     row = trf__alloc(&pass->run.hooks, bytes);
-    if (!row)
-        return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
+    TRF__FAIL_IF(!row, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
     for (p = 0; pass->table && p < pass->plan.limits.longest; p++) {
         if (trf__rotary_width(c)) trf__rotary_row((trf_real *)row, p, c);
         else trf__position_row((trf_real *)row, p + c->position_offset, width, (int)c->positions);
@@ -25378,8 +25294,8 @@ TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
     size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
     if (bytes == 0) return TRF_OK;
     pass->weights.packed = run->backend->alloc(run, bytes);
-    if (!pass->weights.packed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
+                 "no memory for a copy of the weights");
     pass->weights.packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
@@ -25420,10 +25336,9 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 {
     int format = weights == TRF_WEIGHTS_INT8 ? (int)TRF__INT8 : (int)TRF__BF16;
     if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
-    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                         "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
-                         ? "a build with TRF_DOUBLE" : run->backend->name);
+    TRF__FAIL_IF(TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0,
+                 TRF_E_UNSUPPORTED, -1, "weights", "%s computes with TRF_WEIGHTS_FULL only",
+                 TRF__REAL_BYTES == 8 ? "a build with TRF_DOUBLE" : run->backend->name);
     TRF__TRY(trf__check_sums(c, weights, err));
     run->format = format;
     return TRF_OK;
@@ -25447,9 +25362,8 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
                                                          trf__bytes(n, sizeof(trf__sublayer)));
-    if (!pass->plan.sublayers)
-        return trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
-                         "no memory for the list of %d sublayers", n);
+    TRF__FAIL_IF(!pass->plan.sublayers, TRF_E_NOMEM, -1, "sublayers",
+                 "no memory for the list of %d sublayers", n);
     pass->encoder.sublayers = pass->plan.sublayers;
     pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
     trf__stack_sublayers(pass, &pass->encoder);
@@ -25545,8 +25459,7 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
     TRF__TRY(trf__model_weights(model, err));
     model->packed_bytes = model->layout.packed_bytes[model->layout.format];
     model->packed = run->backend->alloc(run, model->packed_bytes);
-    if (!model->packed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    TRF__FAIL_IF(!model->packed, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
     return TRF_OK;
 }
 
@@ -25666,10 +25579,9 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                          "target sequence %d, position %d: a label must be a finite number, or -1 "
                          "alone", sequence, k);
     }
-    if (ids[k] < 0 || ids[k] >= c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                         "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, "
-                         "got %d", sequence, k, c->n_labels - 1, ids[k]);
+    TRF__FAIL_IF(ids[k] < 0 || ids[k] >= c->n_labels, TRF_E_INVALID_ARG, at, "target",
+                 "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, got %d",
+                 sequence, k, c->n_labels - 1, ids[k]);
     if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
                      "target sequence %d, position %d: labels must be ascending, each once, but %d "
@@ -25688,10 +25600,9 @@ TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *
         int32_t n = x->lengths[i];
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         if (n == 1 && x->ids[at] == -1) continue;
-        if (n < 0 || n > c->n_labels || (numbers && n < c->n_labels))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
-                             numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
+        TRF__FAIL_IF(n < 0 || n > c->n_labels || (numbers && n < c->n_labels), TRF_E_INVALID_ARG, i,
+                     "target", "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
+                     numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
         for (k = 0; k < n; k++)
             TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
         ++*wanted;
@@ -25710,28 +25621,25 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
     for (i = 0; (trf__pools(c) || before) && i < count; i++)
-        if (batch->source.lengths[i] + trf__source_added(c) == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty: nothing to label", i);
+        TRF__FAIL_IF(batch->source.lengths[i] + trf__source_added(c) == 0, TRF_E_INVALID_ARG, i,
+                     "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
-    if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has labels for %d", count,
-                         trf__plural(count), x->count);
+    TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has labels for %d", count,
+                 trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
-        if (x->lengths[i] != n)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have %d label%s, got %d", i, n,
-                             trf__plural(n), x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] != n, TRF_E_INVALID_ARG, i, "target",
+                     "target sequence %d must have %d label%s, got %d", i, n, trf__plural(n),
+                     x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         for (k = -before; k < n - before; k++, at++) {
-            if (x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, "
-                                 "got %d", i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
+            TRF__FAIL_IF(x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k), TRF_E_INVALID_ARG,
+                         at, "target",
+                         "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d",
+                         i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
             *wanted += k >= 0 && x->ids[at] >= 0;
         }
     }
@@ -26007,10 +25915,9 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     }
     if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
     need->sentences = trf__sequences_of(batch, sides);
-    if (trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies)
-        return trf__fail(err, TRF_E_LIMIT, -1, "consistency",
-                         "with consistency a batch may have at most %d tokens",
-                         INT32_MAX / pass->copies);
+    TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
+                 TRF_E_LIMIT, -1, "consistency",
+                 "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                      "source has %d sequence%s, but target has %d", batch->source.count,
@@ -26036,9 +25943,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? full.sentences : 0;
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
-    if (trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes)
-        return trf__fail(err, TRF_E_INTERNAL, -1, "block",
-                         "the block of a batch is larger than planned");
+    TRF__FAIL_IF(trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes, TRF_E_INTERNAL,
+                 -1, "block", "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training)
@@ -26987,30 +26893,26 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
-    if (o->n_ranks > 1 && !o->all_reduce)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce",
-                         "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
+    TRF__FAIL_IF(o->n_ranks > 1 && !o->all_reduce, TRF_E_INVALID_ARG, -1, "all_reduce",
+                 "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
     if (c) TRF__TRY(trf__check_tagged(c, o->source_tagged, err));
-    if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it a head, or "
-                         "read it (trf_reader_read)");
-    if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
-                         (int)o->smoothing_rule);
-    if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "with a head, whose labels have no padding, smoothing_rule must be 0 to "
-                         "2, got %d", (int)o->smoothing_rule);
-    if (c && c->label_kind && o->consistency > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "consistency",
-                         "consistency must be 0 with label_kind %d, whose labels are no "
-                         "distribution, got %.9g", (int)c->label_kind, o->consistency);
-    if (c && c->label_kind && o->label_smoothing > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_smoothing",
-                         "label_smoothing must be 0 with label_kind %d, got %.9g",
-                         (int)c->label_kind, o->label_smoothing);
+    TRF__FAIL_IF(c && c->kind == TRF_ENCODER_ONLY && !c->head, TRF_E_UNSUPPORTED, -1, "kind",
+                 "an encoder-only model without a head has no loss: give it a head, or read it "
+                 "(trf_reader_read)");
+    TRF__FAIL_IF(c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL, TRF_E_INVALID_ARG,
+                 -1, "smoothing_rule",
+                 "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
+                 (int)o->smoothing_rule);
+    TRF__FAIL_IF(c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL, TRF_E_INVALID_ARG, -1,
+                 "smoothing_rule",
+                 "with a head, whose labels have no padding, smoothing_rule must be 0 to 2, got %d",
+                 (int)o->smoothing_rule);
+    TRF__FAIL_IF(c && c->label_kind && o->consistency > 0, TRF_E_INVALID_ARG, -1, "consistency",
+                 "consistency must be 0 with label_kind %d, whose labels are no distribution, got "
+                 "%.9g", (int)c->label_kind, o->consistency);
+    TRF__FAIL_IF(c && c->label_kind && o->label_smoothing > 0, TRF_E_INVALID_ARG, -1,
+                 "label_smoothing", "label_smoothing must be 0 with label_kind %d, got %.9g",
+                 (int)c->label_kind, o->label_smoothing);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -27309,22 +27211,19 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     const trf__run *run = &t->pass.run;
     const trf__layout *layout = &t->model->layout;
     t->missed = (int64_t *)trf__alloc(&t->options.hooks, trf__marks_bytes(layout->n_params));
-    if (!t->missed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "trainer",
-                         "no memory to count the updates that %d parameters missed",
-                         (int)layout->n_params);
+    TRF__FAIL_IF(!t->missed, TRF_E_NOMEM, -1, "trainer",
+                 "no memory to count the updates that %d parameters missed", (int)layout->n_params);
     memset(t->missed, 0, trf__marks_bytes(layout->n_params));
     t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
     t->n_tiles = layout->n_tiles;
     t->arena_bytes = trf__trainer_layout(t, run, layout, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
-    if (!t->arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "gradients",
-                         "no memory for gradients and moments of %lld weights: %llu bytes, with "
-                         "gradients for each part of a batch that this rank computes (%d)",
-                         (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
-                         (int)trf__rounds(&t->options));
+    TRF__FAIL_IF(!t->arena, TRF_E_NOMEM, -1, "gradients",
+                 "no memory for gradients and moments of %lld weights: %llu bytes, with gradients "
+                 "for each part of a batch that this rank computes (%d)",
+                 (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
+                 (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
     trf__split_params(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
@@ -27395,7 +27294,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
-    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
+    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;
@@ -27445,15 +27344,13 @@ TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_tra
     const trf_device *device = &trainer->model->config.device;
     int have = trf__device_with(device, trainer->options.threads).threads;
     int wanted = trf__device_with(device, o->threads).threads;
-    if (wanted != have)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
-                         "the number of threads of a trainer cannot change: it has %d, got %d",
-                         have, wanted);
-    if (trf__rounds(o) != trf__rounds(&trainer->options))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "parts",
-                         "the number of parts that a trainer computes cannot change: it is %d, "
-                         "got %d parts for %d rank%s", trf__rounds(&trainer->options), o->parts,
-                         o->n_ranks, trf__plural(o->n_ranks));
+    TRF__FAIL_IF(wanted != have, TRF_E_INVALID_ARG, -1, "threads",
+                 "the number of threads of a trainer cannot change: it has %d, got %d", have,
+                 wanted);
+    TRF__FAIL_IF(trf__rounds(o) != trf__rounds(&trainer->options), TRF_E_INVALID_ARG, -1, "parts",
+                 "the number of parts that a trainer computes cannot change: it is %d, got %d "
+                 "parts for %d rank%s", trf__rounds(&trainer->options), o->parts, o->n_ranks,
+                 trf__plural(o->n_ranks));
     if (hooks->alloc == old->alloc && hooks->free == old->free &&
         (!old->alloc || hooks->user == old->user))
         return TRF_OK;
@@ -27532,9 +27429,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
             trainer->frozen[i] = frozen ? '1' : '0';
             n++;
         }
-    if (n == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
-                         "no parameter of the model matches \"%.80s\"", pattern);
+    TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
+                 "no parameter of the model matches \"%.80s\"", pattern);
     trf__split_params(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;
@@ -27638,15 +27534,14 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
 {
     const trf_model *model = t->model;
     if (!teacher) return trf__fail_null(err, "teachers");
-    if (teacher == model)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                         "teacher %d is the trained model itself", (int)k);
+    TRF__FAIL_IF(teacher == model, TRF_E_INVALID_ARG, k, "teachers",
+                 "teacher %d is the trained model itself", (int)k);
     TRF__TRY(trf__check_models(model, teacher, k, 1, err));
-    if (trf__has_source(&model->config) &&
-        (teacher->config.source_vocab != model->config.source_vocab ||
-         !trf__same_tokens(model->source, teacher->source)))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                         "teacher %d has another source vocabulary than the trained model", (int)k);
+    TRF__FAIL_IF(trf__has_source(&model->config) &&
+                 (teacher->config.source_vocab != model->config.source_vocab ||
+                 !trf__same_tokens(model->source, teacher->source)), TRF_E_INVALID_ARG, k,
+                 "teachers", "teacher %d has another source vocabulary than the trained model",
+                 (int)k);
     if (teacher->config.max_length >= model->config.max_length) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
                      "teacher %d reads at most %d tokens, but the trained model %d", (int)k,
@@ -27677,19 +27572,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
-    if (n > 0 && trainer->stage)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with a stage has no teachers");
-    if (n > 0 && trainer->pass.config->label_kind)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "label_kind",
-                         "labels that are numbers are no distribution that teachers could give");
+    TRF__FAIL_IF(n > 0 && trainer->stage, TRF_E_STATE, -1, "trainer",
+                 "a trainer with a stage has no teachers");
+    TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
+                 "labels that are numbers are no distribution that teachers could give");
     for (k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
         made.passes = (trf__pass *)trf__alloc_zeroed(&trainer->options.hooks,
                                                      trf__bytes(n, sizeof *made.passes));
-    if (n > 0 && !made.passes)
-        return trf__fail(err, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers", (int)n);
+    TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
+                 (int)n);
     made.n = n;
     for (k = 0; k < n && status == TRF_OK; k++)
         status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
@@ -28269,9 +28163,8 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->micro == 0)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "there are no gradients: call trf_trainer_forward_backward first");
+    TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
+                 "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
@@ -28358,13 +28251,10 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     trf__clip_result clip_result;
-    if (step < 0 || step > INT64_MAX / 2)
-        return trf__fail(err, TRF_E_STATE, step, "trf.step",
-                         "the step must be 0 or more and below 2^62, got %lld", (long long)step);
-    if (updates < 0 || updates > step)
-        return trf__fail(err, TRF_E_STATE, updates, "trf.updates",
-                         "expected 0 to %lld updates, got %lld",
-                         (long long)step, (long long)updates);
+    TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
+                 "the step must be 0 or more and below 2^62, got %lld", (long long)step);
+    TRF__FAIL_IF(updates < 0 || updates > step, TRF_E_STATE, updates, "trf.updates",
+                 "expected 0 to %lld updates, got %lld", (long long)step, (long long)updates);
     TRF__ZERO(clip_result);
     clip_result.updates = updates;
     t->step = step;
@@ -28443,13 +28333,12 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     stage->memory = (char *)trf__alloc_zeroed(&t->options.hooks, stage->bytes);
     stage->slots = NULL;
     stage->whole.params = NULL;
-    if (!stage->memory) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!stage->memory, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     trf__stage_layout(stage, t->n_tiles, stage->memory);
     trf__lay_out(&stage->whole, c);
     stage->device_numbers = (trf_real *)run->backend->alloc(run, trf__bytes(stage->n_device,
                                                                             sizeof(trf_real)));
-    if (!stage->device_numbers)
-        return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!stage->device_numbers, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     for (i = 0; i < stage->n_slots; i++) {
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
@@ -28471,13 +28360,12 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
-    if (trainer->stage)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
-    if (trainer->teachers.n)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with teachers has no stages");
+    TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
+    TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
+                 "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
     made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
-    if (!made) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!made, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
     made->sum = sum;
@@ -28612,10 +28500,9 @@ TRF__FN trf_status trf__stage_needs(const trf_stage *stage, const trf_batch *bat
     int64_t here;
     TRF__TRY(trf__batch_needs(pass, batch, whole, need, wanted, err));
     TRF__TRY(trf__check_ordinal(t, batch, err));
-    if (t->options.parts)
-        return trf__fail(err, TRF_E_STATE, -1, "parts",
-                         "a stage computes the batches that it gets: parts must be 0, got %d",
-                         (int)t->options.parts);
+    TRF__FAIL_IF(t->options.parts, TRF_E_STATE, -1, "parts",
+                 "a stage computes the batches that it gets: parts must be 0, got %d",
+                 (int)t->options.parts);
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, need, &here, err));
     rows[0] = need->source_rows * trf__copies(&t->options);
     rows[1] = need->target_rows * trf__copies(&t->options);
@@ -28812,14 +28699,11 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
                                       int64_t count, trf_error *err)
 {
     int64_t n = trf_tensor_count(t);
-    if (!t->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, i, list,
-                         "%s: tensor %d must have data in the host's memory", list, (int)i);
+    TRF__FAIL_IF(!t->data, TRF_E_INVALID_ARG, i, list,
+                 "%s: tensor %d must have data in the host's memory", list, (int)i);
     if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
-    if (!count)
-        return trf__fail(err, TRF_E_SHAPE, i, list,
-                         "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
-                         (int)i, (long long)n);
+    TRF__FAIL_IF(!count, TRF_E_SHAPE, i, list,
+                 "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list, (int)i, (long long)n);
     return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld",
                      list, (int)i, (long long)count, (long long)n);
 }
@@ -28841,15 +28725,13 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
                        weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
     }
     layout->n_params = n;
-    if (!layout->params)
-        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
+    TRF__FAIL_IF(!layout->params, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
     TRF__TRY(trf__model_weights(&u->model, err));
     TRF__TRY(run.backend->open(&run, err));
     t->pass.run = run;
     t->pass.block.bytes = sizeof(trf__now);
     t->pass.block.device = (char *)run.backend->alloc(&run, sizeof(trf__now));
-    if (!t->pass.block.device)
-        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__FAIL_IF(!t->pass.block.device, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
     return trf__trainer_arena(t, err);
 }
 
@@ -28879,7 +28761,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
     u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
-    if (!u) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__FAIL_IF(!u, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
     u->model.config = c;
     u->model.run = trf__run_on(&c.device, &o.hooks);
     u->trainer.model = &u->model;
@@ -29048,16 +28930,13 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
     int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > max_length)
-        return trf__fail(err, TRF_E_LIMIT, max_length, n_what,
-                         "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)pair, (int)max_length, (int)n);
+    TRF__FAIL_IF(n > max_length, TRF_E_LIMIT, max_length, n_what,
+                 "%s of pair %lld must be at most max_length = %d, got %d", n_what, (long long)pair,
+                 (int)max_length, (int)n);
     for (i = 0; i < n; i++)
-        if (ids[i] < least)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what,
-                             "%s must be %d or more, pair %lld has %d at position %d",
-                             least ? "labels" : "ids", (int)least, (long long)pair,
-                             (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] < least, TRF_E_INVALID_ARG, i, what,
+                     "%s must be %d or more, pair %lld has %d at position %d",
+                     least ? "labels" : "ids", (int)least, (long long)pair, (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -29066,9 +28945,8 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
                                    int32_t n_source, const int32_t *target, int32_t n_target,
                                    int32_t least, trf_error *err)
 {
-    if (pair == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
-                         "expected at most 2147483647 pairs, got more");
+    TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
+                 "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
     return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
 }
@@ -29199,12 +29077,12 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     trf__token_form *form;
     trf_os_facts facts;
     *reader = r;
-    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
     form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
     r->path = trf__copied(hooks, path);
-    if (!r->path) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a path");
+    TRF__FAIL_IF(!r->path, TRF_E_NOMEM, -1, "token file", "no memory for a path");
     trf__crc_begin(&form->crc);
     TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
     r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
@@ -29426,9 +29304,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
     r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    if (!r->lengths)
-        return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for the lengths of %lld "
-                         "pairs", (long long)all.pairs);
+    TRF__FAIL_IF(!r->lengths, TRF_E_NOMEM, -1, "token file",
+                 "no memory for the lengths of %lld pairs", (long long)all.pairs);
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
@@ -29572,9 +29449,8 @@ TRF_API trf_token_file_options trf_token_file_defaults(void)
 
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
-    if (o->id_bytes != 2 && o->id_bytes != 4)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "id_bytes", "id_bytes must be 2 or 4, got %d",
-                         (int)o->id_bytes);
+    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
     TRF__RANGE(o, max_length, 1, INT32_MAX);
     TRF__RANGE(o, resume, 0, 1);
     if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
@@ -29658,12 +29534,10 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
-    if (!*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
-                         "path must be a name, got an empty one");
+    TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
-    if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    TRF__FAIL_IF(!f, TRF_E_NOMEM, -1, "file", "no memory to write a file");
     f->hooks = o.hooks;
     f->saving.fd = f->saving.held = -1;
     f->path = trf__copied(&o.hooks, path);
@@ -29738,10 +29612,9 @@ TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids
 {
     int32_t i;
     for (i = 0; f->form.id_bytes == 2 && i < n; i++)
-        if (ids[i] >= 0xFFFF)
-            return trf__fail(err, TRF_E_LIMIT, i, what,
-                             "ids of two bytes are below 65535, pair %lld has %d at position %d",
-                             (long long)f->form.facts.pairs, (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] >= 0xFFFF, TRF_E_LIMIT, i, what,
+                     "ids of two bytes are below 65535, pair %lld has %d at position %d",
+                     (long long)f->form.facts.pairs, (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -30074,9 +29947,8 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     if (c->memory) return TRF_OK;
     c->memory_bytes = trf__corpus_layout(c, NULL);
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
-    if (!c->memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
-                         (long long)c->facts.pairs);
+    TRF__FAIL_IF(!c->memory, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
+                 (long long)c->facts.pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
@@ -30236,10 +30108,9 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o
     TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
     TRF__TRY(trf__token_index(r, err));
     facts = &r->form.facts;
-    if (facts->longest > o->max_length)
-        return trf__fail(err, TRF_E_LIMIT, o->max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)o->max_length, (int)facts->longest);
+    TRF__FAIL_IF(facts->longest > o->max_length, TRF_E_LIMIT, o->max_length, "max_length",
+                 "the longest pair must have at most max_length = %d ids on a side, got %d",
+                 (int)o->max_length, (int)facts->longest);
     c->facts = *facts;
     c->n_ids = facts->source_ids + facts->target_ids;
     c->hash = r->form.hash;
@@ -30256,7 +30127,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    TRF__FAIL_IF(!*corpus, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
     if (o.path) status = trf__corpus_attach(*corpus, &o, err);
@@ -30294,12 +30165,10 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     trf__pair *pair;
     int64_t n_ids;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (corpus->file)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus in memory, got one that reads a token file");
-    if (corpus->memory)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "pairs must be added before the first batch, got one after it");
+    TRF__FAIL_IF(corpus->file, TRF_E_STATE, -1, "corpus",
+                 "expected a corpus in memory, got one that reads a token file");
+    TRF__FAIL_IF(corpus->memory, TRF_E_STATE, -1, "corpus",
+                 "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
                              target,
                              n_target, INT32_MIN, err));
@@ -30369,9 +30238,8 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 {
     const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!source_vocab && !target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab",
-                         "at least one of the vocabularies must be given: both are NULL");
+    TRF__FAIL_IF(!source_vocab && !target_vocab, TRF_E_INVALID_ARG, -1, "source_vocab",
+                 "at least one of the vocabularies must be given: both are NULL");
     texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
@@ -30385,13 +30253,11 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
-    if (corpus->facts.epoch || corpus->batch)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus at its first batch, got one that has delivered some");
-    if (corpus->facts.longest > options->max_length)
-        return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
-                         "the longest pair has %lld ids on a side, more than max_length = %d",
-                         (long long)corpus->facts.longest, (int)options->max_length);
+    TRF__FAIL_IF(corpus->facts.epoch || corpus->batch, TRF_E_STATE, -1, "corpus",
+                 "expected a corpus at its first batch, got one that has delivered some");
+    TRF__FAIL_IF(corpus->facts.longest > options->max_length, TRF_E_LIMIT, options->max_length,
+                 "max_length", "the longest pair has %lld ids on a side, more than max_length = %d",
+                 (long long)corpus->facts.longest, (int)options->max_length);
     trf__corpus_unreserve(corpus);
     trf__corpus_take(corpus, options);
     corpus->options.hooks = hooks;      /* its memory came from them */
@@ -30403,8 +30269,8 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
-    if (c->facts.pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    TRF__FAIL_IF(c->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
+                 "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
     trf__corpus_plan(c, c->facts.epoch, c->batch);
     return TRF_OK;
@@ -30430,10 +30296,10 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs)
-        return trf__fail(err, TRF_E_END, -1, "epochs",
-                         "expected at most %lld epochs, but one more was requested",
-                         (long long)corpus->options.epochs);
+    TRF__FAIL_IF(corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs,
+                 TRF_E_END, -1, "epochs",
+                 "expected at most %lld epochs, but one more was requested",
+                 (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_ready(corpus, err));
     TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
     /* the place is the batch's own: the position before it is delivered */
@@ -30631,7 +30497,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     *noise = NULL;
     TRF__TRY(trf__noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
+    TRF__FAIL_IF(!*noise, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
     (*noise)->options = o;
     return TRF_OK;
 }
@@ -30653,11 +30519,9 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
     int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
     for (k = 0; k < x->n; k++) {
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
-        if (id < 0 || id >= below || sentinel)
-            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
-                             "source sequence %lld, position %d: expected an id of 0 or more, "
-                             "below %d%s, got %d", (long long)i, k,
-                             below, sentinel ? ", and not a sentinel" : "", id);
+        TRF__FAIL_IF(id < 0 || id >= below || sentinel, TRF_E_INVALID_ARG, at + k, "source",
+                     "source sequence %lld, position %d: expected an id of 0 or more, below %d%s, "
+                     "got %d", (long long)i, k, below, sentinel ? ", and not a sentinel" : "", id);
     }
     return TRF_OK;
 }
@@ -30678,15 +30542,13 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
     const trf_sequences *x = &batch->target;
     int32_t i, count = batch->source.count;
     if (!o->keep_label) return TRF_OK;
-    if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has labels for %d", count,
-                         trf__plural(count), x->count);
+    TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has labels for %d", count,
+                 trf__plural(count), x->count);
     if (count > 0 && (!x->lengths || !x->ids)) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++)
-        if (x->lengths[i] != 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] != 1, TRF_E_INVALID_ARG, i, "target",
+                     "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
     return TRF_OK;
 }
 
@@ -30802,9 +30664,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     int32_t k, n = given->n > 0 ? given->n : 1;
     TRF__ZERO(*e);
     TRF__TRY(trf__check_ensemble(given, err));
-    if (model && model != models[0])
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "model",
-                         "with an ensemble, model must be NULL or its first one");
+    TRF__FAIL_IF(model && model != models[0], TRF_E_INVALID_ARG, -1, "model",
+                 "with an ensemble, model must be NULL or its first one");
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
@@ -30813,9 +30674,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
         e->models[k] = models[k];
         configs[k] = &models[k]->config;
         e->weights[k] = given->n > 0 && given->weights ? given->weights[k] : 1;
-        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
-                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
+        TRF__FAIL_IF(!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6), TRF_E_INVALID_ARG, k,
+                     "weights", "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
         sum += e->weights[k];
     }
     trf__ensemble_configs(e, configs, n);
@@ -30835,8 +30695,7 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_er
     if (e->n == 1) return TRF_OK;
     e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
                                                trf__bytes(e->n - 1, sizeof *e->others));
-    if (!e->others)
-        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    TRF__FAIL_IF(!e->others, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
     for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
@@ -31032,7 +30891,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     for (k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
     r = (trf_reader *)trf__alloc_zeroed(&o.hooks, sizeof *r);
-    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
+    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
     limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);
@@ -31153,9 +31012,8 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     int64_t rows;
     TRF__TRY(trf__begin(reader, "reader", err));
     TRF__TRY(trf__one_model(&reader->ensemble, err));
-    if (!trf__has_source(&reader->model->config))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: read its logits");
+    TRF__FAIL_IF(!trf__has_source(&reader->model->config), TRF_E_STATE, -1, "kind",
+                 "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(*batch);
     batch->source = *sources;
@@ -31378,10 +31236,9 @@ TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *
     TRF__TRY(trf__begin(reader, "reader", err));
     c = reader->pass.config;
     if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
-    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
-                         "or 3", (int)c->head);
+    TRF__FAIL_IF(c->head != TRF_HEAD_TOKENS && !trf__pools(c), TRF_E_STATE, -1, "head",
+                 "the model labels neither texts nor words: its head is %d, needed is 1, 2 or 3",
+                 (int)c->head);
     return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
 
@@ -31471,19 +31328,16 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                                    trf_error *err)
 {
     int memory = from && from->memory, states = from && from->states;
-    if (what < 1 || what > TRF__READ_ALL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "what",
-                         "what must be a sum of TRF_READ_..., got %d", (int)what);
-    if (memory + states > 1 || (memory && what & TRF__READ_ENCODER) ||
-        (states && what != TRF_READ_LOGITS))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "from",
-                         "a pass begins in one place, and gives nothing from before it");
-    if (what & TRF__READ_ENCODER && !trf__has_source(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder");
+    TRF__FAIL_IF(what < 1 || what > TRF__READ_ALL, TRF_E_INVALID_ARG, -1, "what",
+                 "what must be a sum of TRF_READ_..., got %d", (int)what);
+    TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
+                 what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
+                 "a pass begins in one place, and gives nothing from before it");
+    TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
+                 "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)
-        if (!trf__has_source(c) || !trf__has_target(c))
-            return trf__fail(err, TRF_E_STATE, -1, "kind",
-                             "only an encoder-decoder model has a decoder that reads a memory");
+        TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
+                     "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
         TRF__TRY(trf__needs_target(c, err));
     return TRF_OK;
@@ -31549,10 +31403,8 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
         r->results = trf__alloc(hooks, cursor.used);
         r->results_bytes = r->results ? cursor.used : 0;
     }
-    if (cursor.used && !r->results)
-        return trf__fail(err, TRF_E_NOMEM, -1, "reading",
-                         "no memory for the %llu bytes of the results",
-                         (unsigned long long)cursor.used);
+    TRF__FAIL_IF(cursor.used && !r->results, TRF_E_NOMEM, -1, "reading",
+                 "no memory for the %llu bytes of the results", (unsigned long long)cursor.used);
     cursor = trf__cursor_at(r->results);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     return TRF_OK;
@@ -31630,10 +31482,9 @@ TRF__FN trf_status trf__memory_check(const trf_config *c, const trf_sequences *t
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
     if (targets->count > 0 && !rows) return trf__fail_null(err, "memory_lengths");
     for (*total = i = 0; i < targets->count; *total += rows[i++])
-        if (rows[i] < least || rows[i] > c->max_length)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
-                             "the memory of sequence %d must have %d to %d rows, got %d", i, least,
-                             c->max_length, rows[i]);
+        TRF__FAIL_IF(rows[i] < least || rows[i] > c->max_length, TRF_E_INVALID_ARG, i,
+                     "memory_lengths", "the memory of sequence %d must have %d to %d rows, got %d",
+                     i, least, c->max_length, rows[i]);
     return TRF_OK;
 }
 
@@ -31768,15 +31619,13 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
 {
     const trf_config *c = &model->config;
     int32_t between;
-    if (!c->label_kind || c->n_labels != 1)
-        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
-                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
-                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
+    TRF__FAIL_IF(!c->label_kind || c->n_labels != 1, TRF_E_STATE, -1, "label_kind",
+                 "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1), got "
+                 "label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
     TRF__TRY(trf__separators(c, &between, err));
     *room = c->max_length - trf__source_added(c);
-    if (*room < between)
-        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
-                         c->max_length);
+    TRF__FAIL_IF(*room < between, TRF_E_STATE, -1, "max_length",
+                 "max_length %d has no room for a pair", c->max_length);
     if (model->source) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
 }
@@ -31825,7 +31674,7 @@ TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *ord
     const size_t bytes = trf__bytes(n, sizeof(const void *));
     const void **items = (const void **)trf__alloc(hooks, bytes);
     int32_t i;
-    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
+    TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
     for (i = 0; i < n; i++) items[i] = &scores[i];
     trf__sort(items, (size_t)n, trf__by_score, NULL);
     for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
@@ -31915,19 +31764,15 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
     for (i = 0; i < x->count; i++, at += k) {
-        if (x->lengths[i] < 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, field,
-                             "%s %d must have at least one id, got %d", what, (int)i,
-                             (int)x->lengths[i]);
-        if (at + x->lengths[i] > most)
-            return trf__fail(err, TRF_E_LIMIT, i, field,
-                             "%ss must have at most %d ids together", what, (int)most);
+        TRF__FAIL_IF(x->lengths[i] < 1, TRF_E_INVALID_ARG, i, field,
+                     "%s %d must have at least one id, got %d", what, (int)i, (int)x->lengths[i]);
+        TRF__FAIL_IF(at + x->lengths[i] > most, TRF_E_LIMIT, i, field,
+                     "%ss must have at most %d ids together", what, (int)most);
         if (!x->ids) return trf__fail_null(err, field);
         for (k = 0; k < x->lengths[i]; k++)
-            if (x->ids[at + k] < 0)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, field,
-                                 "%s %d, position %d: id must be 0 or more, got %d", what,
-                                 (int)i, (int)k, (int)x->ids[at + k]);
+            TRF__FAIL_IF(x->ids[at + k] < 0, TRF_E_INVALID_ARG, at + k, field,
+                         "%s %d, position %d: id must be 0 or more, got %d", what, (int)i, (int)k,
+                         (int)x->ids[at + k]);
     }
     return TRF_OK;
 }
@@ -31941,9 +31786,8 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
     int32_t i;
-    if (ends->n < 0 || ends->n > TRF_MAX_ENDS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ends", "ends.n must be in 0..%d, got %d",
-                         (int)TRF_MAX_ENDS, (int)ends->n);
+    TRF__FAIL_IF(ends->n < 0 || ends->n > TRF_MAX_ENDS, TRF_E_INVALID_ARG, -1, "ends",
+                 "ends.n must be in 0..%d, got %d", (int)TRF_MAX_ENDS, (int)ends->n);
     for (i = 0; i < ends->n; i++)
         if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
     return TRF_OK;
@@ -31974,16 +31818,14 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 {
     int forced = !strcmp(field, "forced_first");
     if (id < 0) return TRF_OK;
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s needs an encoder-decoder model; begin the prompt of a decoder-only "
-                         "model with id %d instead", field, (int)id);
-    if (id >= size)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
-    if (id == c->eos || (!forced && (id == c->pad || id == c->bos)))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must not be %s, got %d", field,
-                         forced ? "EOS" : "a special id", (int)id);
+    TRF__FAIL_IF(c->kind != TRF_ENCODER_DECODER, TRF_E_INVALID_ARG, -1, field,
+                 "%s needs an encoder-decoder model; begin the prompt of a decoder-only model with "
+                 "id %d instead", field, (int)id);
+    TRF__FAIL_IF(id >= size, TRF_E_INVALID_ARG, -1, field,
+                 "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
+    TRF__FAIL_IF(id == c->eos || (!forced && (id == c->pad || id == c->bos)), TRF_E_INVALID_ARG, -1,
+                 field, "%s must not be %s, got %d", field, forced ? "EOS" : "a special id",
+                 (int)id);
     return TRF_OK;
 }
 
@@ -32004,10 +31846,9 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
     int32_t i, k;
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++)
-            if (x->ids[at] >= c->target_vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, field,
-                                 "%s %d, position %d: id must be below the vocabulary's %d, got %d",
-                                 what, (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
+            TRF__FAIL_IF(x->ids[at] >= c->target_vocab, TRF_E_INVALID_ARG, at, field,
+                         "%s %d, position %d: id must be below the vocabulary's %d, got %d", what,
+                         (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
     return TRF_OK;
 }
 
@@ -32018,16 +31859,15 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
     int64_t at = 0;
     int32_t i;
     for (i = 0; i < ends->n; i++)
-        if (ends->ids[i] >= c->target_vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ends",
-                             "end %d must be below the vocabulary's %d, got %d", (int)i,
-                             (int)c->target_vocab, (int)ends->ids[i]);
+        TRF__FAIL_IF(ends->ids[i] >= c->target_vocab, TRF_E_INVALID_ARG, i, "ends",
+                     "end %d must be below the vocabulary's %d, got %d", (int)i,
+                     (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
     for (i = 0; i < x->count; at += x->lengths[i++])
-        if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is %s alone: no answer could end; use min_length",
-                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end");
+        TRF__FAIL_IF(x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]), TRF_E_INVALID_ARG,
+                     at, "banned",
+                     "banned sequence %d is %s alone: no answer could end; use min_length", (int)i,
+                     x->ids[at] == c->eos ? "EOS" : "an end");
     return TRF_OK;
 }
 
@@ -32041,14 +31881,13 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
-            if (id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
-                                 "phrase %d, position %d: id must not be a special id, got %d",
-                                 (int)i, (int)k, (int)id);
-            if (s->ban_unk && id == c->unk)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
-                                 "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i,
-                                 (int)k, (int)id);
+            TRF__FAIL_IF(id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id),
+                         TRF_E_INVALID_ARG, at, "phrases",
+                         "phrase %d, position %d: id must not be a special id, got %d", (int)i,
+                         (int)k, (int)id);
+            TRF__FAIL_IF(s->ban_unk && id == c->unk, TRF_E_INVALID_ARG, at, "phrases",
+                         "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i, (int)k,
+                         (int)id);
         }
     return TRF_OK;
 }
@@ -32058,18 +31897,17 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
-    if (s->start >= c->target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
-                         "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
-                         (int)s->start);
+    TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
+                 "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
+                 (int)s->start);
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
     TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
     TRF__TRY(trf__check_banned_ids(c, &s->banned, &s->ends, err));
-    if (s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "forced_first",
-                         "forced_first must not be one of the ends, got %d", (int)s->forced_first);
+    TRF__FAIL_IF(s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first),
+                 TRF_E_INVALID_ARG, -1, "forced_first",
+                 "forced_first must not be one of the ends, got %d", (int)s->forced_first);
     return trf__check_phrases(c, s, err);
 }
 
@@ -32150,9 +31988,8 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
 TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
                                     trf_error *err)
 {
-    if (code) return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                               "the model does not know the language '%.40s', but %.150s", code,
-                               codes);
+    TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
+                 "the model does not know the language '%.40s', but %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }
@@ -32205,11 +32042,11 @@ TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_er
         int64_t id = -1;
         char number[16];
         snprintf(number, sizeof number, "%.*s", (int)(n < 15 ? n : 15), text);
-        if (!trf__parse_int(number, &id) || id < 0 ||
-            id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS)
-            return trf__fail(err, TRF_E_FORMAT, found.n, "target.ends",
-                             "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
-                             (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
+        TRF__FAIL_IF(!trf__parse_int(number, &id) || id < 0 ||
+                     id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS,
+                     TRF_E_FORMAT, found.n, "target.ends",
+                     "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
+                     (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
         found.ids[found.n++] = (int32_t)id;
     }
     *ends = found;
@@ -32229,10 +32066,9 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
         int64_t id = -1;
-        if (!trf__parse_int(first, &id) || id < 0 || id >= trf_model_config(model)->target_vocab)
-            return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
-                             "expected an id in the metadata \"target.first\", got \"%.60s\"",
-                             first);
+        TRF__FAIL_IF(!trf__parse_int(first, &id) || id < 0 ||
+                     id >= trf_model_config(model)->target_vocab, TRF_E_FORMAT, -1, "target.first",
+                     "expected an id in the metadata \"target.first\", got \"%.60s\"", first);
         found.forced_first = (int32_t)id;
     }
     if (found.ends.n == 0) TRF__TRY(trf_model_ends(model, &found.ends, err));
@@ -32853,10 +32689,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     trf__required *r = &t->required;
     int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
-    if (n > TRF__MAX_REQUIRED)
-        return trf__fail(err, TRF_E_LIMIT, -1, "texts",
-                         "a sentence must have at most %d different texts",
-                         (int)TRF__MAX_REQUIRED);
+    TRF__FAIL_IF(n > TRF__MAX_REQUIRED, TRF_E_LIMIT, -1, "texts",
+                 "a sentence must have at most %d different texts", (int)TRF__MAX_REQUIRED);
     for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
     for (k = 0; k < n; k++) {
         trf__phrase *f = &r->each[first + k];
@@ -32866,10 +32700,9 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
         phrase_next += f->bytes ? 4 : 2;
-        if (total > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_LIMIT, -1, "texts",
-                             "the texts of a sentence must have at most %d tokens together",
-                             (int)TRF__MAX_PHRASE_TOKENS);
+        TRF__FAIL_IF(total > TRF__MAX_PHRASE_TOKENS, TRF_E_LIMIT, -1, "texts",
+                     "the texts of a sentence must have at most %d tokens together",
+                     (int)TRF__MAX_PHRASE_TOKENS);
     }
     p->n = (int32_t)n;
     p->total = (int32_t)total;
@@ -32902,27 +32735,24 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
     for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
         const trf_required *y = &x->texts[k];
-        if (y->sentence < before || y->sentence >= n)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "sentence",
-                             "text %lld: sentence must be %d to %d, got %d", (long long)k,
-                             (int)before, (int)n - 1, (int)y->sentence);
-        if (y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "times",
-                             "text %lld: times must be 1 to %d, got %d", (long long)k,
-                             (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        TRF__FAIL_IF(y->sentence < before || y->sentence >= n, TRF_E_INVALID_ARG, k, "sentence",
+                     "text %lld: sentence must be %d to %d, got %d", (long long)k, (int)before,
+                     (int)n - 1, (int)y->sentence);
+        TRF__FAIL_IF(y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
+                     "times", "text %lld: times must be 1 to %d, got %d", (long long)k,
+                     (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
         if (!y->text) return trf__fail_null(err, "text");
-        if (!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "text",
-                             "text %lld must have 1 to %d bytes, got %llu", (long long)k,
-                             (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
-        if (trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0)
-            return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
+        TRF__FAIL_IF(!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
+                     "text", "text %lld must have 1 to %d bytes, got %llu", (long long)k,
+                     (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
+        TRF__FAIL_IF(trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0, TRF_E_FORMAT, k, "text",
+                     "text %lld is not UTF-8", (long long)k);
     }
     for (k = 0; k < x->n_symbols; k++)
-        if (x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
-                             "symbol %lld: id must be 0 to %d, got %d", (long long)k,
-                             (int)t->reader.model->config.target_vocab - 1, (int)x->symbols[k]);
+        TRF__FAIL_IF(x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab,
+                     TRF_E_INVALID_ARG, k, "symbols", "symbol %lld: id must be 0 to %d, got %d",
+                     (long long)k, (int)t->reader.model->config.target_vocab - 1,
+                     (int)x->symbols[k]);
     return TRF_OK;
 }
 
@@ -32952,9 +32782,8 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         run->backend->release(run, r->device, (size_t)r->device_bytes);
         r->device = run->backend->alloc(run, (size_t)bytes);
         r->device_bytes = r->device ? bytes : 0;
-        if (!r->device)
-            return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
-                             (long long)r->n_each);
+        TRF__FAIL_IF(!r->device, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                     (long long)r->n_each);
     }
     cursor = trf__cursor_at(r->device);
     each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
@@ -33223,7 +33052,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
-    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->reader.inside = 1;
     t->ratio = trf__trained_ratio(ensemble.models[0]);
     t->search = trf__running(&ensemble.config, search, ensemble.n);
@@ -33765,10 +33594,9 @@ TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *
         const trf_sequences *x = &sources[k * each];
         int64_t rows = 0, most = 0;
         TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
-        if (x->count != sources->count)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "sources",
-                             "model %d has %d source%s, but the first one has %d", (int)k, x->count,
-                             trf__plural(x->count), sources->count);
+        TRF__FAIL_IF(x->count != sources->count, TRF_E_INVALID_ARG, k, "sources",
+                     "model %d has %d source%s, but the first one has %d", (int)k, x->count,
+                     trf__plural(x->count), sources->count);
     }
     return TRF_OK;
 }
@@ -33786,10 +33614,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
-    if (prefixes && prefixes->count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
-                         "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
-                         prefixes->count);
+    TRF__FAIL_IF(prefixes && prefixes->count != n, TRF_E_INVALID_ARG, -1, "prefixes",
+                 "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
+                 prefixes->count);
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best,
               &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
@@ -33942,16 +33769,13 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     if (options) o = *options;
     kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
-    if (kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: read it (trf_reader_read)");
-    if (o.each && kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "sources for each model need encoder-decoder models");
-    if (o.prefixes && kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder model; a decoder-only model "
-                         "continues its sources");
+    TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
+                 "an encoder-only model has no decoder: read it (trf_reader_read)");
+    TRF__FAIL_IF(o.each && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
+                 "sources for each model need encoder-decoder models");
+    TRF__FAIL_IF(o.prefixes && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
+                 "forced prefixes need an encoder-decoder model; a decoder-only model continues "
+                 "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
     if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
@@ -34127,10 +33951,9 @@ TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, 
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     h = trf_translator_answer(translator, sentence, rank);
-    if (!h)
-        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
-                         "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
+    TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
+                 "sentence %d has %d results, got rank %d", (int)sentence,
+                 (int)trf__n_answers(translator, sentence), (int)rank);
     if (!translator->reader.model->target) return trf__no_vocabularies(err);
     return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
@@ -34586,12 +34409,10 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = last ? g->drawing.log_probabilities[i] : 0;
             int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
-            if (id < 0)
-                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
-                                 "sequence %lld, token %d of the "
-                                 "answer: a logit is infinite or not a number, or no token may be "
-                                 "drawn",
-                                 (long long)(s - g->sampled), (int)s->answer.n);
+            TRF__FAIL_IF(id < 0, TRF_E_NONFINITE, s - g->sampled, "logits",
+                         "sequence %lld, token %d of the answer: a logit is infinite or not a "
+                         "number, or no token may be drawn", (long long)(s - g->sampled),
+                         (int)s->answer.n);
             if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
             s->read = s->first == first ? g->here.self[i].n_key : 0;    /* 0: the window has moved,
                                                                            and all positions */
@@ -34704,11 +34525,11 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     int32_t k;
     TRF__TRY(trf__same_sources(e, err));
     for (k = 1; k < e->n && trf__has_source(&e->config); k++)
-        if (e->configs[k]->source_bos != e->config.source_bos ||
-            e->configs[k]->source_eos != e->config.source_eos)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                             "model %d adds BOS or EOS to sources where the first one does not, or "
-                             "does not where it does", (int)k);
+        TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
+                     e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
+                     "models",
+                     "model %d adds BOS or EOS to sources where the first one does not, or does "
+                     "not where it does", (int)k);
     return TRF_OK;
 }
 
@@ -34729,7 +34550,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    TRF__FAIL_IF(!g, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->ensemble = ensemble;
     g->sampling = *sampling;
@@ -34779,10 +34600,9 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
     int32_t i;
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
-    if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
-                         (int)target->count);
+    TRF__FAIL_IF(target->count != n && target->count > 0, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
+                 (int)target->count);
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
@@ -34813,9 +34633,8 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     most = trf__max64(g->caches[0].self_area, g->caches[0].area);
-    if (trf__times(n, most) > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
-                         "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
+    TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
+                 "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
@@ -34827,11 +34646,10 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     trf__sampler_layout(g);
     g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
-    if (!g->arena || !g->device_arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
-                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
-                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
-                         (long long)most);
+    TRF__FAIL_IF(!g->arena || !g->device_arena, TRF_E_NOMEM, -1, "cache",
+                 "no memory for the %llu bytes that %d sequences of %lld tokens need",
+                 (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
+                 (long long)most);
     trf__sampler_layout(g);
     if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
     return trf__sampled_grow(g, capacity, err);
@@ -38790,9 +38608,8 @@ TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const c
 {
     int64_t i;
     for (i = 0; lines && i < n; i++)
-        if (!lines[i])
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
-                             (long long)i, what);
+        TRF__FAIL_IF(!lines[i], TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
+                     (long long)i, what);
     return TRF_OK;
 }
 
@@ -38938,17 +38755,15 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     if (!count) return trf__fail_null(err, "count");
     *count = 0;
     if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (size < 0 || size > n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
-                         "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
+    TRF__FAIL_IF(size < 0 || size > n, TRF_E_INVALID_ARG, -1, "size",
+                 "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
     work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
-    if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
-                                (long long)n);
+    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
@@ -39000,9 +38815,8 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
     double first;
     TRF__TRY(trf__has_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
-    if (trainer->averaged)
-        return trf__fail(err, TRF_E_STATE, -1, "average",
-                         "expected the trainer's own weights, but the average is in use");
+    TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
+                 "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
@@ -39190,8 +39004,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
-    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                                  "expected one pair or more, got none");
+    TRF__FAIL_IF(all < 1, TRF_E_INVALID_ARG, -1, "pairs", "expected one pair or more, got none");
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sums);
     for (; first < all; first += n) {
@@ -39332,10 +39145,9 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
     n = pairs->source.count;
-    if (n < 1 || pairs->target.count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                         "expected one pair or more, with as many targets as sources, got %d "
-                         "targets and %d sources", (int)pairs->target.count, (int)n);
+    TRF__FAIL_IF(n < 1 || pairs->target.count != n, TRF_E_INVALID_ARG, -1, "pairs",
+                 "expected one pair or more, with as many targets as sources, got %d targets and "
+                 "%d sources", (int)pairs->target.count, (int)n);
     TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;
@@ -39443,13 +39255,12 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, fit, 0, TRF_FIT_ALL);
     TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
-    if (o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
-                         "seconds must be 0 with several ranks that have no `agree`: their clocks "
-                         "differ, and the first one to end would leave the others waiting");
-    if (l->corpus->facts.pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected one pair or more to learn from, got none");
+    TRF__FAIL_IF(o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree, TRF_E_INVALID_ARG,
+                 -1, "seconds",
+                 "seconds must be 0 with several ranks that have no `agree`: their clocks differ, "
+                 "and the first one to end would leave the others waiting");
+    TRF__FAIL_IF(l->corpus->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
+                 "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
         o->progress ||
         l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
@@ -39561,9 +39372,8 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_translator *translator;
     trf_status status;
     p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->custom && l->o->custom(l->o->user, model, &p->score))
-        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
-                         "the metric `custom` stopped training");
+    TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
+                 l->trainer->step, "custom", "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
@@ -39599,8 +39409,8 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     trf_step_report held;
     trf_status status;
     TRF__ZERO(p);
-    if (l->o->due && l->o->due(l->o->user, t->step))
-        return trf__fail(err, TRF_E_CANCELLED, t->step, "due", "the hook `due` stopped training");
+    TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
+                 "the hook `due` stopped training");
     status = trf__learn_measure(l, &p, &held, err);
     TRF__TRY(trf__learn_share(l, &p, status, err));
     if (p.validated)
@@ -40084,10 +39894,9 @@ TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf
 {
     int i;
     for (i = 0; vocab && i < TRF__SPECIALS; i++)
-        if (trf_vocab_special(vocab, (trf_special)i) != i)
-            return trf__fail(err, TRF_E_UNSUPPORTED, i, field,
-                             "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, "
-                             "2 and 3; this one has ids of its own");
+        TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
+                     "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, 2 and 3; "
+                     "this one has ids of its own");
     return TRF_OK;
 }
 
@@ -40121,13 +39930,12 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     const char *const what = o->pair ? "pair" : "token_file";
     int side;
     if (!o->pair && !o->token_file) return TRF_OK;
-    if (trf__is_labelled(o))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
-                         "memory", what);
+    TRF__FAIL_IF(trf__is_labelled(o), TRF_E_UNSUPPORTED, -1, what,
+                 "%s: pairs with labels must be kept in memory", what);
     for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
-        if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
-                             "%s needs finished vocabularies", what);
+        TRF__FAIL_IF(trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab),
+                     TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
+                     "%s needs finished vocabularies", what);
     return TRF_OK;
 }
 
@@ -40169,7 +39977,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     *data = NULL;
     TRF__TRY(trf__dataset_check(&o, err));
     *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
-    if (!*data) return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for a data set");
+    TRF__FAIL_IF(!*data, TRF_E_NOMEM, -1, "data", "no memory for a data set");
     (*data)->options = o;
     if (o.pair) {
         (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;
@@ -40475,9 +40283,9 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
-        if (l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, l->n - 1, "labels",
-                             "expected different labels in the order of their bytes");
+        TRF__FAIL_IF(l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
+                     TRF_E_INVALID_ARG, l->n - 1, "labels",
+                     "expected different labels in the order of their bytes");
     }
     return TRF_OK;
 }
@@ -40951,9 +40759,8 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                      trf_error *err)
 {
-    if (d->options.token_file && !line->held_out)
-        return trf__fail(err, TRF_E_STATE, -1, "token_file",
-                         "the pairs to learn from are those of the token file");
+    TRF__FAIL_IF(d->options.token_file && !line->held_out, TRF_E_STATE, -1, "token_file",
+                 "the pairs to learn from are those of the token file");
     TRF__TRY(trf__dataset_append(d, line, n, k, err));
     return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
 }
@@ -40984,9 +40791,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
     if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
     TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
     TRF__TRY(trf__check_utf8(pair.target, "target", err));
-    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
-                         "expected a label of one line");
+    TRF__FAIL_IF(o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'), TRF_E_FORMAT,
+                 (int64_t)strcspn(pair.target, "\n"), "target", "expected a label of one line");
     return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
 }
 
@@ -41126,9 +40932,8 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     int i, two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
-    if (two && trf__is_alone(&data->options))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "texts without labels come from one file: target must be NULL");
+    TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
+                 "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
     count = data->texts[0].count;
     unreadable = data->unreadable;
@@ -41216,14 +41021,13 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     int side, held;
     s->n = d->texts[0].count;
     if (s->n == 0 && d->options.token_file) return TRF_OK;
-    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
-                                    "expected one pair or more, got none");
+    TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
     s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->held || !s->used)
-        return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
+    TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
+                 "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
     for (held = 0; held < 2; held++) {
         for (i = 0; i < s->n; i++) {
@@ -41249,9 +41053,9 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
         for (s->numbers = 0; (got = trf__next_number(&word, &line, &label)) > 0; s->numbers++) {}
     }
     if (got == 0 && s->numbers > 0 && s->numbers <= TRF__MOST_LABELS) return TRF_OK;
-    if (got == 0 && s->numbers > 0)
-        return trf__fail(err, TRF_E_LIMIT, i - 1, "labels", "a text has %lld numbers, at most %d",
-                         (long long)s->numbers, (int)TRF__MOST_LABELS);
+    TRF__FAIL_IF(got == 0 && s->numbers > 0, TRF_E_LIMIT, i - 1, "labels",
+                 "a text has %lld numbers, at most %d", (long long)s->numbers,
+                 (int)TRF__MOST_LABELS);
     return trf__fail(err, TRF_E_STATE, -1, "labels", "expected numbers, but no text has any");
 }
 
@@ -41262,13 +41066,13 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf
     char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
     if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
-    if (l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY))
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected %s or more, got %d",
-                         d->options.label_kind ? "a label" : "two labels", (int)l->n);
+    TRF__FAIL_IF(l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY), TRF_E_STATE, -1, "labels",
+                 "expected %s or more, got %d", d->options.label_kind ? "a label" : "two labels",
+                 (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
-    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
+    TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
     for (i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);
         to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
@@ -41547,12 +41351,11 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__encode_lines(d, s, err));
     TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
                                   &d->options.hooks, err));
-    if (d->told.learn.longest == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "none of %lld pairs can be learned from: all are empty, do not match "
-                         "their labels, or are longer than %d ids",
-                         (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
-                         (int)d->options.max_length);
+    TRF__FAIL_IF(d->told.learn.longest == 0, TRF_E_STATE, -1, "data",
+                 "none of %lld pairs can be learned from: all are empty, do not match their "
+                 "labels, or are longer than %d ids",
+                 (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
+                 (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
     TRF__TRY(trf__dataset_find_stream(d, err));
@@ -41641,9 +41444,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     TRF__TRY(trf__begin(data, "data", err));
-    if (!data->finished)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "expected a finished data set, got one that is not finished");
+    TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
+                 "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
@@ -41706,13 +41508,12 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     *model = NULL;
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished) TRF__TRY(trf_dataset_finish(data, err));
-    if (!data->corpus)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "a data set with the callback `pair` keeps nothing to learn from");
-    if (data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise)
-        return trf__fail(err, TRF_E_STATE, -1, "noise",
-                         "an encoder learns hidden ids: call trf_dataset_finish, then set "
-                         "learning.noise of trf_dataset_recipe");
+    TRF__FAIL_IF(!data->corpus, TRF_E_STATE, -1, "data",
+                 "a data set with the callback `pair` keeps nothing to learn from");
+    TRF__FAIL_IF(data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise,
+                 TRF_E_STATE, -1, "noise",
+                 "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
+                 "of trf_dataset_recipe");
     n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);
@@ -41796,7 +41597,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    TRF__FAIL_IF(!c, TRF_E_NOMEM, -1, "context", "no memory for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
@@ -41854,23 +41655,20 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
-    if (!x || !x->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (x->rank != 2)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    TRF__FAIL_IF(!x || !x->data, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data",
+                 name);
+    TRF__FAIL_IF(x->rank != 2, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
     *rows = x->shape[0];
     *columns = x->shape[1];
-    if (*rows < 0 || *columns < 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
-                         name, (long long)*rows, (long long)*columns);
+    TRF__FAIL_IF(*rows < 0 || *columns < 1, TRF_E_SHAPE, -1, name,
+                 "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)", name,
+                 (long long)*rows, (long long)*columns);
     if (*rows > INT32_MAX || *columns > INT32_MAX)      /* CBLAS counts with int */
         return trf__fail(err, TRF_E_LIMIT, -1, name,
                          "%s has shape (%lld, %lld); the limit of both extents is %d", name,
                          (long long)*rows, (long long)*columns, (int)INT32_MAX);
-    if (*rows < least)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
-                         name);
+    TRF__FAIL_IF(*rows < least, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
+                 name);
     return TRF_OK;
 }
 
@@ -41963,29 +41761,23 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
-                             "length of sequence %d must not be negative, got %d",
-                             i, x->lengths[i]);
-        if (x->lengths[i] > INT32_MAX - *rows)
-            return trf__fail(err, TRF_E_LIMIT, i, "x",
-                             "x may have at most %d ids in all; sequence %d exceeds that",
-                             INT32_MAX, i);
+        TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, "x",
+                     "length of sequence %d must not be negative, got %d", i, x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] > INT32_MAX - *rows, TRF_E_LIMIT, i, "x",
+                     "x may have at most %d ids in all; sequence %d exceeds that", INT32_MAX, i);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
     if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
-        if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x",
-                             "id number %lld must be 0 or more and below %lld, got %d",
-                             (long long)at, (long long)vocab, x->ids[at]);
+        TRF__FAIL_IF(x->ids[at] < 0 || x->ids[at] >= vocab, TRF_E_INVALID_ARG, at, "x",
+                     "id number %lld must be 0 or more and below %lld, got %d", (long long)at,
+                     (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
         TRF__TRY(trf__matrix(options->learned, "learned", 0, &at, &k, err));
-        if (k != d || *longest + options->position_offset > at)
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned",
-                             "learned positions must have shape (%lld or more, %lld)",
-                             (long long)*longest + options->position_offset, (long long)d);
+        TRF__FAIL_IF(k != d || *longest + options->position_offset > at, TRF_E_SHAPE, -1, "learned",
+                     "learned positions must have shape (%lld or more, %lld)",
+                     (long long)*longest + options->position_offset, (long long)d);
     }
     TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++)
@@ -42036,13 +41828,11 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__embed_gradient e;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned",
-                         "only learned positions have a gradient");
+    TRF__FAIL_IF(dlearned && options->positions != TRF_POSITIONS_LEARNED, TRF_E_INVALID_ARG, -1,
+                 "dlearned", "only learned positions have a gradient");
     TRF__LEAD('a', dweight, e.vocab, e.d, e.dweight);
-    if (e.vocab > 1 << 24)
-        return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
-                         (long long)e.vocab, 1 << 24);
+    TRF__FAIL_IF(e.vocab > 1 << 24, TRF_E_LIMIT, -1, "dweight",
+                 "dweight has %lld rows, the limit is %d", (long long)e.vocab, 1 << 24);
     plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
@@ -42220,30 +42010,24 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     if (shape->n_heads < 1) return trf__fail_below(err, "n_heads", 1, shape->n_heads);
     a->heads = shape->n_heads;
     a->kv_heads = shape->kv_heads ? shape->kv_heads : shape->n_heads;
-    if (a->kv_heads < 0 || a->heads % a->kv_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
-                         "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
+    TRF__FAIL_IF(a->kv_heads < 0 || a->heads % a->kv_heads, TRF_E_INVALID_ARG, -1, "kv_heads",
+                 "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
     heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
-    if (width % heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "%lld heads must divide the width %lld", (long long)heads,
-                         (long long)width);
+    TRF__FAIL_IF(width % heads, TRF_E_INVALID_ARG, -1, "n_heads",
+                 "%lld heads must divide the width %lld", (long long)heads, (long long)width);
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
               &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
         int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
-        if (n_query < 0 || n_key < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "lengths of sequence %d must not be negative", i);
+        TRF__FAIL_IF(n_query < 0 || n_key < 0, TRF_E_INVALID_ARG, i, "lengths",
+                     "lengths of sequence %d must not be negative", i);
         /* position i sees keys up to i, so queries and keys must be the same positions */
-        if (shape->mask == TRF_CAUSAL && n_query != n_key)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d "
-                             "keys and %d queries", i, n_key, n_query);
-        if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
-            return trf__fail(err, TRF_E_LIMIT, i, "lengths",
-                             "all lengths together must stay below 2^31");
+        TRF__FAIL_IF(shape->mask == TRF_CAUSAL && n_query != n_key, TRF_E_INVALID_ARG, i, "lengths",
+                     "causal attention needs as many keys as queries; sequence %d has %d keys and "
+                     "%d queries", i, n_key, n_query);
+        TRF__FAIL_IF(*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX, TRF_E_LIMIT, i,
+                     "lengths", "all lengths together must stay below 2^31");
         span->query = (int32_t)*queries; span->n_query = n_query;
         span->key = (int32_t)*keys; span->n_key = n_key;
         span->sentence = i;
@@ -42290,10 +42074,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                          (long long)columns);
     for (h = 0; h < heads; h++) for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
-        if (!(t->data[at] < (trf_real)HUGE_VAL))
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "score_bias",
-                             "number %lld of score_bias is neither finite nor -infinity",
-                             (long long)at);
+        TRF__FAIL_IF(!(t->data[at] < (trf_real)HUGE_VAL), TRF_E_INVALID_ARG, at, "score_bias",
+                     "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
     trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
@@ -42393,14 +42175,13 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
     const trf_tensor *like = shape->score_bias;
     int64_t n = 0, i;
     if (!dscore_bias) return TRF_OK;
-    if (!like || !dscore_bias->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dscore_bias",
-                         like ? "dscore_bias must be a tensor with data"
-                              : "there is no score_bias that could have a gradient");
+    TRF__FAIL_IF(!like || !dscore_bias->data, TRF_E_INVALID_ARG, -1, "dscore_bias",
+                 like ? "dscore_bias must be a tensor with data"
+                      : "there is no score_bias that could have a gradient");
     for (i = 0; i < like->rank; i++)
-        if (dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i])
-            return trf__fail(err, TRF_E_SHAPE, -1, "dscore_bias",
-                             "dscore_bias must have the shape of score_bias");
+        TRF__FAIL_IF(dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i],
+                     TRF_E_SHAPE, -1, "dscore_bias",
+                     "dscore_bias must have the shape of score_bias");
     for (i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
@@ -42438,9 +42219,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 {
     trf__attention_gradient a;
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
-    if (!saved)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
-                         "saved must be the tensor that the forward pass filled");
+    TRF__FAIL_IF(!saved, TRF_E_INVALID_ARG, -1, "saved",
+                 "saved must be the tensor that the forward pass filled");
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, "ii", &a.stats, err));
     TRF__TENSOR('o', dq, q->shape[0], q->shape[1], a.dq);
     TRF__TENSOR('o', dk, k->shape[0], k->shape[1], a.dk);
@@ -42478,9 +42258,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
     TRF__TRY(trf_config_check(&c, err));
-    if (a->max_keys > 1 << 24)
-        return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
-                         "with rotary positions a sequence has at most %d keys", 1 << 24);
+    TRF__FAIL_IF(a->max_keys > 1 << 24, TRF_E_LIMIT, -1, "lengths",
+                 "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);
     r->d_head = a->d_head;
     r->pairs = (int)c.rotary_pairs;
@@ -42496,10 +42275,10 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
               &context->run.hooks);
     for (i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
-        if (queries > 0 && (span->n_query > span->n_key || span->n_key - span->n_query > ahead))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "queries have the last positions of keys, but sequence %lld has %d "
-                             "queries and %d keys", (long long)i, span->n_query, span->n_key);
+        TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
+                     span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
+                     "queries have the last positions of keys, but sequence %lld has %d queries "
+                     "and %d keys", (long long)i, span->n_query, span->n_key);
         for (k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
@@ -42639,9 +42418,8 @@ TRF__FN trf_status trf__multi_head_args(trf_context *context, trf__call *call, c
     if (memory && memory->data == x->data && memory->shape[0] == rows) memory = NULL;
     if (!memory) TRF__TRY(trf__shape_check(x, "memory", sub->memory_rows, d, err));
     TRF__TENSOR('I', memory, sub->memory_rows, d, call->m);
-    if (memory && shape->rotary)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary",
-                         "rotary positions are those of self-attention, but there is a memory");
+    TRF__FAIL_IF(memory && shape->rotary, TRF_E_INVALID_ARG, -1, "rotary",
+                 "rotary positions are those of self-attention, but there is a memory");
     if (shape->rotary)
         TRF__TRY(trf__rotary_args(context, shape->rotary, a, sub->rows, sub->memory_rows, 0,
                                   &sub->rotation, err));
@@ -42824,10 +42602,9 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
     for (i = 0; i < rows; i++)
-        if (targets[i] < -1 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets",
-                             "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
-                             (long long)vocab - 1, targets[i]);
+        TRF__FAIL_IF(targets[i] < -1 || targets[i] >= vocab, TRF_E_INVALID_ARG, i, "targets",
+                     "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
+                     (long long)vocab - 1, targets[i]);
     return TRF_OK;
 }
 
@@ -42871,13 +42648,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TENSOR('A', dweight, vocab, l.d, l.dw);
     TRF__TENSOR('A', dbias, vocab, -1, l.db);
 #if defined(TRF_NO_TRAIN)
-    if (dx)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
-                         "this build has no gradients (TRF_NO_TRAIN)");
+    TRF__FAIL_IF(dx, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
 #endif
-    if ((dweight || dbias) && !dx)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
-                         "gradients of weight or bias are only computed together with dx");
+    TRF__FAIL_IF((dweight || dbias) && !dx, TRF_E_INVALID_ARG, -1, "dx",
+                 "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__list(context, targets, l.rows, &l.targets);
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
@@ -42921,4 +42695,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1244028146
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2544816038

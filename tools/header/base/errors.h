@@ -99,9 +99,7 @@ TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
     to[n] = 0;
 }
 
-/* Fills err (which may be NULL) and returns status, so that a check is one statement:
-       if (n < 1)
-           return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+/* Fills err (which may be NULL) and returns status. */
 TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where,
                                                const char *what, const char *format, ...)
 {
@@ -120,6 +118,11 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
     }
     return status;
 }
+
+/* A check is one statement: if the condition is true, the calling function fails.
+       TRF__FAIL_IF(n < 1, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+#define TRF__FAIL_IF(condition, status, where, what, ...) \
+    do { if (condition) return trf__fail(err, status, where, what, __VA_ARGS__); } while (0)
 
 /* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
@@ -150,12 +153,10 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
                                     trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
-    if (low == high)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
-                         low, value);
-    if (high < 1 && high >= 1 - 1e-12)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s must be 0 or more and below 1, got %.10g", field, value);
+    TRF__FAIL_IF(low == high, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
+                 low, value);
+    TRF__FAIL_IF(high < 1 && high >= 1 - 1e-12, TRF_E_INVALID_ARG, -1, field,
+                 "%s must be 0 or more and below 1, got %.10g", field, value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
                      "%s must be between %.10g and %.10g, got %.10g", field, low, high, value);
 }

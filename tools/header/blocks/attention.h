@@ -63,30 +63,24 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     if (shape->n_heads < 1) return trf__fail_below(err, "n_heads", 1, shape->n_heads);
     a->heads = shape->n_heads;
     a->kv_heads = shape->kv_heads ? shape->kv_heads : shape->n_heads;
-    if (a->kv_heads < 0 || a->heads % a->kv_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
-                         "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
+    TRF__FAIL_IF(a->kv_heads < 0 || a->heads % a->kv_heads, TRF_E_INVALID_ARG, -1, "kv_heads",
+                 "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
     heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
-    if (width % heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "%lld heads must divide the width %lld", (long long)heads,
-                         (long long)width);
+    TRF__FAIL_IF(width % heads, TRF_E_INVALID_ARG, -1, "n_heads",
+                 "%lld heads must divide the width %lld", (long long)heads, (long long)width);
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
               &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
         int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
-        if (n_query < 0 || n_key < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "lengths of sequence %d must not be negative", i);
+        TRF__FAIL_IF(n_query < 0 || n_key < 0, TRF_E_INVALID_ARG, i, "lengths",
+                     "lengths of sequence %d must not be negative", i);
         /* position i sees keys up to i, so queries and keys must be the same positions */
-        if (shape->mask == TRF_CAUSAL && n_query != n_key)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d "
-                             "keys and %d queries", i, n_key, n_query);
-        if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
-            return trf__fail(err, TRF_E_LIMIT, i, "lengths",
-                             "all lengths together must stay below 2^31");
+        TRF__FAIL_IF(shape->mask == TRF_CAUSAL && n_query != n_key, TRF_E_INVALID_ARG, i, "lengths",
+                     "causal attention needs as many keys as queries; sequence %d has %d keys and "
+                     "%d queries", i, n_key, n_query);
+        TRF__FAIL_IF(*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX, TRF_E_LIMIT, i,
+                     "lengths", "all lengths together must stay below 2^31");
         span->query = (int32_t)*queries; span->n_query = n_query;
         span->key = (int32_t)*keys; span->n_key = n_key;
         span->sentence = i;
@@ -133,10 +127,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                          (long long)columns);
     for (h = 0; h < heads; h++) for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
-        if (!(t->data[at] < (trf_real)HUGE_VAL))
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "score_bias",
-                             "number %lld of score_bias is neither finite nor -infinity",
-                             (long long)at);
+        TRF__FAIL_IF(!(t->data[at] < (trf_real)HUGE_VAL), TRF_E_INVALID_ARG, at, "score_bias",
+                     "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
     trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
@@ -236,14 +228,13 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
     const trf_tensor *like = shape->score_bias;
     int64_t n = 0, i;
     if (!dscore_bias) return TRF_OK;
-    if (!like || !dscore_bias->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dscore_bias",
-                         like ? "dscore_bias must be a tensor with data"
-                              : "there is no score_bias that could have a gradient");
+    TRF__FAIL_IF(!like || !dscore_bias->data, TRF_E_INVALID_ARG, -1, "dscore_bias",
+                 like ? "dscore_bias must be a tensor with data"
+                      : "there is no score_bias that could have a gradient");
     for (i = 0; i < like->rank; i++)
-        if (dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i])
-            return trf__fail(err, TRF_E_SHAPE, -1, "dscore_bias",
-                             "dscore_bias must have the shape of score_bias");
+        TRF__FAIL_IF(dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i],
+                     TRF_E_SHAPE, -1, "dscore_bias",
+                     "dscore_bias must have the shape of score_bias");
     for (i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
@@ -281,9 +272,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 {
     trf__attention_gradient a;
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
-    if (!saved)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
-                         "saved must be the tensor that the forward pass filled");
+    TRF__FAIL_IF(!saved, TRF_E_INVALID_ARG, -1, "saved",
+                 "saved must be the tensor that the forward pass filled");
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, "ii", &a.stats, err));
     TRF__TENSOR('o', dq, q->shape[0], q->shape[1], a.dq);
     TRF__TENSOR('o', dk, k->shape[0], k->shape[1], a.dk);
@@ -321,9 +311,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
     TRF__TRY(trf_config_check(&c, err));
-    if (a->max_keys > 1 << 24)
-        return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
-                         "with rotary positions a sequence has at most %d keys", 1 << 24);
+    TRF__FAIL_IF(a->max_keys > 1 << 24, TRF_E_LIMIT, -1, "lengths",
+                 "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);
     r->d_head = a->d_head;
     r->pairs = (int)c.rotary_pairs;
@@ -339,10 +328,10 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
               &context->run.hooks);
     for (i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
-        if (queries > 0 && (span->n_query > span->n_key || span->n_key - span->n_query > ahead))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "queries have the last positions of keys, but sequence %lld has %d "
-                             "queries and %d keys", (long long)i, span->n_query, span->n_key);
+        TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
+                     span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
+                     "queries have the last positions of keys, but sequence %lld has %d queries "
+                     "and %d keys", (long long)i, span->n_query, span->n_key);
         for (k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
@@ -482,9 +471,8 @@ TRF__FN trf_status trf__multi_head_args(trf_context *context, trf__call *call, c
     if (memory && memory->data == x->data && memory->shape[0] == rows) memory = NULL;
     if (!memory) TRF__TRY(trf__shape_check(x, "memory", sub->memory_rows, d, err));
     TRF__TENSOR('I', memory, sub->memory_rows, d, call->m);
-    if (memory && shape->rotary)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary",
-                         "rotary positions are those of self-attention, but there is a memory");
+    TRF__FAIL_IF(memory && shape->rotary, TRF_E_INVALID_ARG, -1, "rotary",
+                 "rotary positions are those of self-attention, but there is a memory");
     if (shape->rotary)
         TRF__TRY(trf__rotary_args(context, shape->rotary, a, sub->rows, sub->memory_rows, 0,
                                   &sub->rotation, err));

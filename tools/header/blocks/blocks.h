@@ -85,7 +85,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    TRF__FAIL_IF(!c, TRF_E_NOMEM, -1, "context", "no memory for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
@@ -143,23 +143,20 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
-    if (!x || !x->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (x->rank != 2)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    TRF__FAIL_IF(!x || !x->data, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data",
+                 name);
+    TRF__FAIL_IF(x->rank != 2, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
     *rows = x->shape[0];
     *columns = x->shape[1];
-    if (*rows < 0 || *columns < 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
-                         name, (long long)*rows, (long long)*columns);
+    TRF__FAIL_IF(*rows < 0 || *columns < 1, TRF_E_SHAPE, -1, name,
+                 "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)", name,
+                 (long long)*rows, (long long)*columns);
     if (*rows > INT32_MAX || *columns > INT32_MAX)      /* CBLAS counts with int */
         return trf__fail(err, TRF_E_LIMIT, -1, name,
                          "%s has shape (%lld, %lld); the limit of both extents is %d", name,
                          (long long)*rows, (long long)*columns, (int)INT32_MAX);
-    if (*rows < least)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
-                         name);
+    TRF__FAIL_IF(*rows < least, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
+                 name);
     return TRF_OK;
 }
 
@@ -252,29 +249,23 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
-                             "length of sequence %d must not be negative, got %d",
-                             i, x->lengths[i]);
-        if (x->lengths[i] > INT32_MAX - *rows)
-            return trf__fail(err, TRF_E_LIMIT, i, "x",
-                             "x may have at most %d ids in all; sequence %d exceeds that",
-                             INT32_MAX, i);
+        TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, "x",
+                     "length of sequence %d must not be negative, got %d", i, x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] > INT32_MAX - *rows, TRF_E_LIMIT, i, "x",
+                     "x may have at most %d ids in all; sequence %d exceeds that", INT32_MAX, i);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
     if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
-        if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x",
-                             "id number %lld must be 0 or more and below %lld, got %d",
-                             (long long)at, (long long)vocab, x->ids[at]);
+        TRF__FAIL_IF(x->ids[at] < 0 || x->ids[at] >= vocab, TRF_E_INVALID_ARG, at, "x",
+                     "id number %lld must be 0 or more and below %lld, got %d", (long long)at,
+                     (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
         TRF__TRY(trf__matrix(options->learned, "learned", 0, &at, &k, err));
-        if (k != d || *longest + options->position_offset > at)
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned",
-                             "learned positions must have shape (%lld or more, %lld)",
-                             (long long)*longest + options->position_offset, (long long)d);
+        TRF__FAIL_IF(k != d || *longest + options->position_offset > at, TRF_E_SHAPE, -1, "learned",
+                     "learned positions must have shape (%lld or more, %lld)",
+                     (long long)*longest + options->position_offset, (long long)d);
     }
     TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++)
@@ -325,13 +316,11 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__embed_gradient e;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned",
-                         "only learned positions have a gradient");
+    TRF__FAIL_IF(dlearned && options->positions != TRF_POSITIONS_LEARNED, TRF_E_INVALID_ARG, -1,
+                 "dlearned", "only learned positions have a gradient");
     TRF__LEAD('a', dweight, e.vocab, e.d, e.dweight);
-    if (e.vocab > 1 << 24)
-        return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
-                         (long long)e.vocab, 1 << 24);
+    TRF__FAIL_IF(e.vocab > 1 << 24, TRF_E_LIMIT, -1, "dweight",
+                 "dweight has %lld rows, the limit is %d", (long long)e.vocab, 1 << 24);
     plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;

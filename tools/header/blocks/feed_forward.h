@@ -128,10 +128,9 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
     for (i = 0; i < rows; i++)
-        if (targets[i] < -1 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets",
-                             "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
-                             (long long)vocab - 1, targets[i]);
+        TRF__FAIL_IF(targets[i] < -1 || targets[i] >= vocab, TRF_E_INVALID_ARG, i, "targets",
+                     "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
+                     (long long)vocab - 1, targets[i]);
     return TRF_OK;
 }
 
@@ -175,13 +174,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TENSOR('A', dweight, vocab, l.d, l.dw);
     TRF__TENSOR('A', dbias, vocab, -1, l.db);
 #if defined(TRF_NO_TRAIN)
-    if (dx)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
-                         "this build has no gradients (TRF_NO_TRAIN)");
+    TRF__FAIL_IF(dx, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
 #endif
-    if ((dweight || dbias) && !dx)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
-                         "gradients of weight or bias are only computed together with dx");
+    TRF__FAIL_IF((dweight || dbias) && !dx, TRF_E_INVALID_ARG, -1, "dx",
+                 "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__list(context, targets, l.rows, &l.targets);
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);

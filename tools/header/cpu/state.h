@@ -30,10 +30,9 @@
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
 #if defined(TRF_NO_CBLAS)
-    if (device->products == TRF_PRODUCTS_CBLAS)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.products",
-                         "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
-                         "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
+    TRF__FAIL_IF(device->products == TRF_PRODUCTS_CBLAS, TRF_E_BACKEND, -1, "device.products",
+                 "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): use "
+                 "TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
     if (device->precision != TRF_PRECISION_BF16 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
@@ -107,9 +106,8 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
     if (work < cpu->work_bytes) work = cpu->work_bytes;
     if (each == cpu->scratch_each && work == cpu->work_bytes) return TRF_OK;
     memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
-    if (!memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
-                         (unsigned long long)trf__cpu_bytes(cpu, each, work));
+    TRF__FAIL_IF(!memory, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
+                 (unsigned long long)trf__cpu_bytes(cpu, each, work));
     trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
     cpu->work = (trf_real *)memory;
     cpu->scratch = (char *)memory + work;
@@ -123,8 +121,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
     trf_status status;
-    if (!cpu)
-        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
+    TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);

@@ -624,8 +624,7 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
     *to = NULL;
     if (threads < 2) return TRF_OK;
     team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
-    if (!team)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
+    TRF__FAIL_IF(!team, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
     team->threads = threads;
     team->process = trf__process_id();
     /* with more threads than processors, spinning keeps others from computing */

@@ -27,14 +27,13 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     cudaFuncAttributes attributes;
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && n > 0 && device->index >= n)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
-                         "this machine has %d CUDA devices, got index %d", n, device->index);
+    TRF__FAIL_IF(e == cudaSuccess && n > 0 && device->index >= n, TRF_E_BACKEND, -1, "device.index",
+                 "this machine has %d CUDA devices, got index %d", n, device->index);
     if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
     (void)cudaGetLastError();
-    if (e != cudaSuccess || n == 0)
-        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
-                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    TRF__FAIL_IF(e != cudaSuccess || n == 0, TRF_E_BACKEND, -1, "CUDA",
+                 "CUDA device %d cannot be used: %s", device->index,
+                 e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
     return TRF_OK;
 }
 
@@ -102,8 +101,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;
-    if (!cuda)
-        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    TRF__FAIL_IF(!cuda, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
     run->state = cuda;
     missing = trf__cuda_make(cuda);
     if (missing)

@@ -266,9 +266,8 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     if (c->memory) return TRF_OK;
     c->memory_bytes = trf__corpus_layout(c, NULL);
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
-    if (!c->memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
-                         (long long)c->facts.pairs);
+    TRF__FAIL_IF(!c->memory, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
+                 (long long)c->facts.pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }

@@ -70,10 +70,9 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o
     TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
     TRF__TRY(trf__token_index(r, err));
     facts = &r->form.facts;
-    if (facts->longest > o->max_length)
-        return trf__fail(err, TRF_E_LIMIT, o->max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)o->max_length, (int)facts->longest);
+    TRF__FAIL_IF(facts->longest > o->max_length, TRF_E_LIMIT, o->max_length, "max_length",
+                 "the longest pair must have at most max_length = %d ids on a side, got %d",
+                 (int)o->max_length, (int)facts->longest);
     c->facts = *facts;
     c->n_ids = facts->source_ids + facts->target_ids;
     c->hash = r->form.hash;
@@ -90,7 +89,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    TRF__FAIL_IF(!*corpus, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
     if (o.path) status = trf__corpus_attach(*corpus, &o, err);
@@ -128,12 +127,10 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     trf__pair *pair;
     int64_t n_ids;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (corpus->file)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus in memory, got one that reads a token file");
-    if (corpus->memory)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "pairs must be added before the first batch, got one after it");
+    TRF__FAIL_IF(corpus->file, TRF_E_STATE, -1, "corpus",
+                 "expected a corpus in memory, got one that reads a token file");
+    TRF__FAIL_IF(corpus->memory, TRF_E_STATE, -1, "corpus",
+                 "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
                              target,
                              n_target, INT32_MIN, err));
@@ -203,9 +200,8 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 {
     const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!source_vocab && !target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab",
-                         "at least one of the vocabularies must be given: both are NULL");
+    TRF__FAIL_IF(!source_vocab && !target_vocab, TRF_E_INVALID_ARG, -1, "source_vocab",
+                 "at least one of the vocabularies must be given: both are NULL");
     texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
@@ -219,13 +215,11 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
-    if (corpus->facts.epoch || corpus->batch)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus at its first batch, got one that has delivered some");
-    if (corpus->facts.longest > options->max_length)
-        return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
-                         "the longest pair has %lld ids on a side, more than max_length = %d",
-                         (long long)corpus->facts.longest, (int)options->max_length);
+    TRF__FAIL_IF(corpus->facts.epoch || corpus->batch, TRF_E_STATE, -1, "corpus",
+                 "expected a corpus at its first batch, got one that has delivered some");
+    TRF__FAIL_IF(corpus->facts.longest > options->max_length, TRF_E_LIMIT, options->max_length,
+                 "max_length", "the longest pair has %lld ids on a side, more than max_length = %d",
+                 (long long)corpus->facts.longest, (int)options->max_length);
     trf__corpus_unreserve(corpus);
     trf__corpus_take(corpus, options);
     corpus->options.hooks = hooks;      /* its memory came from them */
@@ -237,8 +231,8 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 /* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
-    if (c->facts.pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    TRF__FAIL_IF(c->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
+                 "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
     trf__corpus_plan(c, c->facts.epoch, c->batch);
     return TRF_OK;
@@ -264,10 +258,10 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs)
-        return trf__fail(err, TRF_E_END, -1, "epochs",
-                         "expected at most %lld epochs, but one more was requested",
-                         (long long)corpus->options.epochs);
+    TRF__FAIL_IF(corpus->facts.pairs > 0 && corpus->facts.epoch >= corpus->options.epochs,
+                 TRF_E_END, -1, "epochs",
+                 "expected at most %lld epochs, but one more was requested",
+                 (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_ready(corpus, err));
     TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
     /* the place is the batch's own: the position before it is delivered */

@@ -201,7 +201,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     *noise = NULL;
     TRF__TRY(trf__noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
+    TRF__FAIL_IF(!*noise, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
     (*noise)->options = o;
     return TRF_OK;
 }
@@ -223,11 +223,9 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
     int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
     for (k = 0; k < x->n; k++) {
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
-        if (id < 0 || id >= below || sentinel)
-            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
-                             "source sequence %lld, position %d: expected an id of 0 or more, "
-                             "below %d%s, got %d", (long long)i, k,
-                             below, sentinel ? ", and not a sentinel" : "", id);
+        TRF__FAIL_IF(id < 0 || id >= below || sentinel, TRF_E_INVALID_ARG, at + k, "source",
+                     "source sequence %lld, position %d: expected an id of 0 or more, below %d%s, "
+                     "got %d", (long long)i, k, below, sentinel ? ", and not a sentinel" : "", id);
     }
     return TRF_OK;
 }
@@ -248,15 +246,13 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
     const trf_sequences *x = &batch->target;
     int32_t i, count = batch->source.count;
     if (!o->keep_label) return TRF_OK;
-    if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has labels for %d", count,
-                         trf__plural(count), x->count);
+    TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has labels for %d", count,
+                 trf__plural(count), x->count);
     if (count > 0 && (!x->lengths || !x->ids)) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++)
-        if (x->lengths[i] != 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] != 1, TRF_E_INVALID_ARG, i, "target",
+                     "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
     return TRF_OK;
 }
 

@@ -104,16 +104,13 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
     int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > max_length)
-        return trf__fail(err, TRF_E_LIMIT, max_length, n_what,
-                         "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)pair, (int)max_length, (int)n);
+    TRF__FAIL_IF(n > max_length, TRF_E_LIMIT, max_length, n_what,
+                 "%s of pair %lld must be at most max_length = %d, got %d", n_what, (long long)pair,
+                 (int)max_length, (int)n);
     for (i = 0; i < n; i++)
-        if (ids[i] < least)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what,
-                             "%s must be %d or more, pair %lld has %d at position %d",
-                             least ? "labels" : "ids", (int)least, (long long)pair,
-                             (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] < least, TRF_E_INVALID_ARG, i, what,
+                     "%s must be %d or more, pair %lld has %d at position %d",
+                     least ? "labels" : "ids", (int)least, (long long)pair, (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -122,9 +119,8 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
                                    int32_t n_source, const int32_t *target, int32_t n_target,
                                    int32_t least, trf_error *err)
 {
-    if (pair == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
-                         "expected at most 2147483647 pairs, got more");
+    TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
+                 "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
     return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
 }
@@ -255,12 +251,12 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     trf__token_form *form;
     trf_os_facts facts;
     *reader = r;
-    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
     form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
     r->path = trf__copied(hooks, path);
-    if (!r->path) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a path");
+    TRF__FAIL_IF(!r->path, TRF_E_NOMEM, -1, "token file", "no memory for a path");
     trf__crc_begin(&form->crc);
     TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
     r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
@@ -482,9 +478,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
     r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    if (!r->lengths)
-        return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for the lengths of %lld "
-                         "pairs", (long long)all.pairs);
+    TRF__FAIL_IF(!r->lengths, TRF_E_NOMEM, -1, "token file",
+                 "no memory for the lengths of %lld pairs", (long long)all.pairs);
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));

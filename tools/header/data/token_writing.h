@@ -117,9 +117,8 @@ TRF_API trf_token_file_options trf_token_file_defaults(void)
 
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
-    if (o->id_bytes != 2 && o->id_bytes != 4)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "id_bytes", "id_bytes must be 2 or 4, got %d",
-                         (int)o->id_bytes);
+    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
     TRF__RANGE(o, max_length, 1, INT32_MAX);
     TRF__RANGE(o, resume, 0, 1);
     if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
@@ -203,12 +202,10 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
-    if (!*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
-                         "path must be a name, got an empty one");
+    TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
-    if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    TRF__FAIL_IF(!f, TRF_E_NOMEM, -1, "file", "no memory to write a file");
     f->hooks = o.hooks;
     f->saving.fd = f->saving.held = -1;
     f->path = trf__copied(&o.hooks, path);
@@ -283,10 +280,9 @@ TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids
 {
     int32_t i;
     for (i = 0; f->form.id_bytes == 2 && i < n; i++)
-        if (ids[i] >= 0xFFFF)
-            return trf__fail(err, TRF_E_LIMIT, i, what,
-                             "ids of two bytes are below 65535, pair %lld has %d at position %d",
-                             (long long)f->form.facts.pairs, (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] >= 0xFFFF, TRF_E_LIMIT, i, what,
+                     "ids of two bytes are below 65535, pair %lld has %d at position %d",
+                     (long long)f->form.facts.pairs, (int)ids[i], (int)i);
     return TRF_OK;
 }
 

@@ -375,9 +375,8 @@ TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *w
     void *bigger;
     if (bytes <= work->bytes) return TRF_OK;
     bigger = run->backend->alloc(run, bytes);
-    if (!bigger)
-        return trf__fail(err, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
-                         (unsigned long long)bytes);
+    TRF__FAIL_IF(!bigger, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
+                 (unsigned long long)bytes);
     run->backend->release(run, work->memory, work->bytes);
     work->memory = bigger;
     work->bytes = bytes;
@@ -469,19 +468,16 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
                               TRF_PRODUCTS_COUNT - 1, err));
     TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
-    if (device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15))
-        return trf__fail(err, TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
-                         "device.vector_bytes = %d: 0, 16, 32 or 64",
-                         (int)device->vector_bytes);
+    TRF__FAIL_IF(device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15),
+                 TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
+                 "device.vector_bytes = %d: 0, 16, 32 or 64", (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
-    if (device->kind == TRF_DEVICE_CUDA)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
-                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
-    if (device->kind == TRF_DEVICE_CPU)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.vector_bytes",
-                         "device.vector_bytes = %d: this build's vectors have at least %d bytes",
-                         (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
+    TRF__FAIL_IF(device->kind == TRF_DEVICE_CUDA, TRF_E_BACKEND, -1, "device.kind",
+                 "TRF_DEVICE_CUDA: this program was built without CUDA (define TRF_WITH_CUDA or "
+                 "TRF_CUDA to have it)");
+    TRF__FAIL_IF(device->kind == TRF_DEVICE_CPU, TRF_E_BACKEND, -1, "device.vector_bytes",
+                 "device.vector_bytes = %d: this build's vectors have at least %d bytes",
+                 (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
                      (int)device->kind);
 }

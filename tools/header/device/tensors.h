@@ -71,13 +71,11 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
-    if (!tensor->data && !tensor->device)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor",
-                         "tensor must be a tensor with data");
-    if (count != trf_tensor_count(tensor))
-        return trf__fail(err, TRF_E_SHAPE, -1, "count",
-                         "the tensor has %lld numbers, but there is room for %lld",
-                         (long long)trf_tensor_count(tensor), (long long)count);
+    TRF__FAIL_IF(!tensor->data && !tensor->device, TRF_E_INVALID_ARG, -1, "tensor",
+                 "tensor must be a tensor with data");
+    TRF__FAIL_IF(count != trf_tensor_count(tensor), TRF_E_SHAPE, -1, "count",
+                 "the tensor has %lld numbers, but there is room for %lld",
+                 (long long)trf_tensor_count(tensor), (long long)count);
     /* memcpy must not get NULL, even for 0 bytes */
     if (tensor->data) {
         if (count > 0)
@@ -107,15 +105,14 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
                                     int64_t columns, trf_error *err)
 {
-    if (!tensor || !tensor->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    TRF__FAIL_IF(!tensor || !tensor->data, TRF_E_INVALID_ARG, -1, name,
+                 "%s must be a tensor with data", name);
     if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
                     : tensor->rank == 2 && tensor->shape[0] == rows &&
                     tensor->shape[1] == columns) return TRF_OK;
-    if (columns < 0)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have shape (%lld), got rank %d with first extent %lld",
-                         name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
+    TRF__FAIL_IF(columns < 0, TRF_E_SHAPE, -1, name,
+                 "%s must have shape (%lld), got rank %d with first extent %lld", name,
+                 (long long)rows, tensor->rank, (long long)tensor->shape[0]);
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
                      "%lld", name, (long long)rows, (long long)columns,

@@ -249,9 +249,8 @@ TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const c
 {
     int64_t i;
     for (i = 0; lines && i < n; i++)
-        if (!lines[i])
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
-                             (long long)i, what);
+        TRF__FAIL_IF(!lines[i], TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
+                     (long long)i, what);
     return TRF_OK;
 }
 
@@ -397,17 +396,15 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     if (!count) return trf__fail_null(err, "count");
     *count = 0;
     if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (size < 0 || size > n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
-                         "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
+    TRF__FAIL_IF(size < 0 || size > n, TRF_E_INVALID_ARG, -1, "size",
+                 "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
     work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
-    if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
-                                (long long)n);
+    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */

@@ -127,10 +127,9 @@ TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf
 {
     int i;
     for (i = 0; vocab && i < TRF__SPECIALS; i++)
-        if (trf_vocab_special(vocab, (trf_special)i) != i)
-            return trf__fail(err, TRF_E_UNSUPPORTED, i, field,
-                             "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, "
-                             "2 and 3; this one has ids of its own");
+        TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
+                     "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, 2 and 3; "
+                     "this one has ids of its own");
     return TRF_OK;
 }
 
@@ -164,13 +163,12 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     const char *const what = o->pair ? "pair" : "token_file";
     int side;
     if (!o->pair && !o->token_file) return TRF_OK;
-    if (trf__is_labelled(o))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
-                         "memory", what);
+    TRF__FAIL_IF(trf__is_labelled(o), TRF_E_UNSUPPORTED, -1, what,
+                 "%s: pairs with labels must be kept in memory", what);
     for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
-        if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
-                             "%s needs finished vocabularies", what);
+        TRF__FAIL_IF(trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab),
+                     TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
+                     "%s needs finished vocabularies", what);
     return TRF_OK;
 }
 
@@ -212,7 +210,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     *data = NULL;
     TRF__TRY(trf__dataset_check(&o, err));
     *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
-    if (!*data) return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for a data set");
+    TRF__FAIL_IF(!*data, TRF_E_NOMEM, -1, "data", "no memory for a data set");
     (*data)->options = o;
     if (o.pair) {
         (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;
@@ -518,9 +516,9 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
-        if (l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, l->n - 1, "labels",
-                             "expected different labels in the order of their bytes");
+        TRF__FAIL_IF(l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
+                     TRF_E_INVALID_ARG, l->n - 1, "labels",
+                     "expected different labels in the order of their bytes");
     }
     return TRF_OK;
 }

@@ -78,14 +78,13 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     int side, held;
     s->n = d->texts[0].count;
     if (s->n == 0 && d->options.token_file) return TRF_OK;
-    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
-                                    "expected one pair or more, got none");
+    TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
     s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->held || !s->used)
-        return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
+    TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
+                 "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
     for (held = 0; held < 2; held++) {
         for (i = 0; i < s->n; i++) {
@@ -111,9 +110,9 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
         for (s->numbers = 0; (got = trf__next_number(&word, &line, &label)) > 0; s->numbers++) {}
     }
     if (got == 0 && s->numbers > 0 && s->numbers <= TRF__MOST_LABELS) return TRF_OK;
-    if (got == 0 && s->numbers > 0)
-        return trf__fail(err, TRF_E_LIMIT, i - 1, "labels", "a text has %lld numbers, at most %d",
-                         (long long)s->numbers, (int)TRF__MOST_LABELS);
+    TRF__FAIL_IF(got == 0 && s->numbers > 0, TRF_E_LIMIT, i - 1, "labels",
+                 "a text has %lld numbers, at most %d", (long long)s->numbers,
+                 (int)TRF__MOST_LABELS);
     return trf__fail(err, TRF_E_STATE, -1, "labels", "expected numbers, but no text has any");
 }
 
@@ -124,13 +123,13 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf
     char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
     if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
-    if (l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY))
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected %s or more, got %d",
-                         d->options.label_kind ? "a label" : "two labels", (int)l->n);
+    TRF__FAIL_IF(l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY), TRF_E_STATE, -1, "labels",
+                 "expected %s or more, got %d", d->options.label_kind ? "a label" : "two labels",
+                 (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
-    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
+    TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
     for (i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);
         to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
@@ -409,12 +408,11 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__encode_lines(d, s, err));
     TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
                                   &d->options.hooks, err));
-    if (d->told.learn.longest == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "none of %lld pairs can be learned from: all are empty, do not match "
-                         "their labels, or are longer than %d ids",
-                         (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
-                         (int)d->options.max_length);
+    TRF__FAIL_IF(d->told.learn.longest == 0, TRF_E_STATE, -1, "data",
+                 "none of %lld pairs can be learned from: all are empty, do not match their "
+                 "labels, or are longer than %d ids",
+                 (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
+                 (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
     TRF__TRY(trf__dataset_find_stream(d, err));
@@ -503,9 +501,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     TRF__TRY(trf__begin(data, "data", err));
-    if (!data->finished)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "expected a finished data set, got one that is not finished");
+    TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
+                 "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
@@ -568,13 +565,12 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     *model = NULL;
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished) TRF__TRY(trf_dataset_finish(data, err));
-    if (!data->corpus)
-        return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "a data set with the callback `pair` keeps nothing to learn from");
-    if (data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise)
-        return trf__fail(err, TRF_E_STATE, -1, "noise",
-                         "an encoder learns hidden ids: call trf_dataset_finish, then set "
-                         "learning.noise of trf_dataset_recipe");
+    TRF__FAIL_IF(!data->corpus, TRF_E_STATE, -1, "data",
+                 "a data set with the callback `pair` keeps nothing to learn from");
+    TRF__FAIL_IF(data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise,
+                 TRF_E_STATE, -1, "noise",
+                 "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
+                 "of trf_dataset_recipe");
     n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);

@@ -36,9 +36,8 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                      trf_error *err)
 {
-    if (d->options.token_file && !line->held_out)
-        return trf__fail(err, TRF_E_STATE, -1, "token_file",
-                         "the pairs to learn from are those of the token file");
+    TRF__FAIL_IF(d->options.token_file && !line->held_out, TRF_E_STATE, -1, "token_file",
+                 "the pairs to learn from are those of the token file");
     TRF__TRY(trf__dataset_append(d, line, n, k, err));
     return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
 }
@@ -69,9 +68,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
     if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
     TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
     TRF__TRY(trf__check_utf8(pair.target, "target", err));
-    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
-                         "expected a label of one line");
+    TRF__FAIL_IF(o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'), TRF_E_FORMAT,
+                 (int64_t)strcspn(pair.target, "\n"), "target", "expected a label of one line");
     return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
 }
 
@@ -211,9 +209,8 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     int i, two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
-    if (two && trf__is_alone(&data->options))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "texts without labels come from one file: target must be NULL");
+    TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
+                 "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
     count = data->texts[0].count;
     unreadable = data->unreadable;

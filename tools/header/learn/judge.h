@@ -54,9 +54,8 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
     double first;
     TRF__TRY(trf__has_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
-    if (trainer->averaged)
-        return trf__fail(err, TRF_E_STATE, -1, "average",
-                         "expected the trainer's own weights, but the average is in use");
+    TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
+                 "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
@@ -244,8 +243,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
-    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                                  "expected one pair or more, got none");
+    TRF__FAIL_IF(all < 1, TRF_E_INVALID_ARG, -1, "pairs", "expected one pair or more, got none");
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sums);
     for (; first < all; first += n) {
@@ -386,10 +384,9 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
     n = pairs->source.count;
-    if (n < 1 || pairs->target.count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                         "expected one pair or more, with as many targets as sources, got %d "
-                         "targets and %d sources", (int)pairs->target.count, (int)n);
+    TRF__FAIL_IF(n < 1 || pairs->target.count != n, TRF_E_INVALID_ARG, -1, "pairs",
+                 "expected one pair or more, with as many targets as sources, got %d targets and "
+                 "%d sources", (int)pairs->target.count, (int)n);
     TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;

@@ -88,13 +88,12 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, fit, 0, TRF_FIT_ALL);
     TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
-    if (o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
-                         "seconds must be 0 with several ranks that have no `agree`: their clocks "
-                         "differ, and the first one to end would leave the others waiting");
-    if (l->corpus->facts.pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected one pair or more to learn from, got none");
+    TRF__FAIL_IF(o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree, TRF_E_INVALID_ARG,
+                 -1, "seconds",
+                 "seconds must be 0 with several ranks that have no `agree`: their clocks differ, "
+                 "and the first one to end would leave the others waiting");
+    TRF__FAIL_IF(l->corpus->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
+                 "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
         o->progress ||
         l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
@@ -206,9 +205,8 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_translator *translator;
     trf_status status;
     p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->custom && l->o->custom(l->o->user, model, &p->score))
-        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
-                         "the metric `custom` stopped training");
+    TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
+                 l->trainer->step, "custom", "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
@@ -244,8 +242,8 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     trf_step_report held;
     trf_status status;
     TRF__ZERO(p);
-    if (l->o->due && l->o->due(l->o->user, t->step))
-        return trf__fail(err, TRF_E_CANCELLED, t->step, "due", "the hook `due` stopped training");
+    TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
+                 "the hook `due` stopped training");
     status = trf__learn_measure(l, &p, &held, err);
     TRF__TRY(trf__learn_share(l, &p, status, err));
     if (p.validated)

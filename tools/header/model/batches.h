@@ -70,15 +70,14 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
     TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
     TRF__TRY(trf__check_lengths(&whole.source, 0, INT32_MAX, "source", &rows, &longest, err));
     TRF__TRY(trf__check_lengths(&whole.target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (whole.source.count && whole.target.count && whole.source.count != whole.target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequences, but target has %d", whole.source.count,
-                         whole.target.count);
+    TRF__FAIL_IF(whole.source.count && whole.target.count &&
+                 whole.source.count != whole.target.count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequences, but target has %d", whole.source.count,
+                 whole.target.count);
     pairs = whole.source.count ? whole.source.count : whole.target.count;
-    if (whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs)
-        return trf__fail(err, TRF_E_INVALID_ARG, whole.ordinal, "ordinal",
-                         "ordinal must be between 0 and %lld, got %lld",
-                         (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
+    TRF__FAIL_IF(whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs, TRF_E_INVALID_ARG,
+                 whole.ordinal, "ordinal", "ordinal must be between 0 and %lld, got %lld",
+                 (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
     for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (i = 0; i < pairs; i++) {
         int64_t own = trf__pair_tokens(&whole, i);
@@ -102,10 +101,8 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
 {
     *n = 0;
     if (!config) return trf__fail_null(err, "config");
-    if (config->segments < 1)
-        return trf__fail(err, TRF_E_STATE, -1, "segments",
-                         "only a model with segments reads pairs, segments is %d",
-                         config->segments);
+    TRF__FAIL_IF(config->segments < 1, TRF_E_STATE, -1, "segments",
+                 "only a model with segments reads pairs, segments is %d", config->segments);
     *n = config->segments == 1 ? 2 : 1;
     return TRF_OK;
 }

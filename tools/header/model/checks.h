@@ -92,27 +92,23 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
     int32_t i;
-    if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                         "%s needs a count and lengths, got count %d", side, x->count);
+    TRF__FAIL_IF(x->count < 0 || (x->count > 0 && !x->lengths), TRF_E_INVALID_ARG, -1, side,
+                 "%s needs a count and lengths, got count %d", side, x->count);
     *rows = (int64_t)extra * x->count;
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side,
-                             "length of %s sequence %d must not be negative, got %d",
-                             side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > max_length)
-            return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
-                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
+        TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, side,
+                     "length of %s sequence %d must not be negative, got %d", side, i,
+                     x->lengths[i]);
+        TRF__FAIL_IF((int64_t)x->lengths[i] + extra > max_length, TRF_E_LIMIT, i, side,
+                     "%s sequence %d: %d token%s plus %d added exceed max_length = %d", side, i,
+                     x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
     }
-    if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side,
-                         "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
-                         (long long)*rows);
+    TRF__FAIL_IF(*rows > INT32_MAX, TRF_E_LIMIT, *rows, side,
+                 "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
+                 (long long)*rows);
     return TRF_OK;
 }
 
@@ -131,17 +127,14 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (eos && id == c->eos) continue;
-            if (id < 0 || id >= vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be 0 or more and below %d, "
-                                 "got %d", side,
-                                 i, k, vocab, id);
-            if (eos < 2 &&
-                ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                 id == bos || id == c->eos))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: the id must not be special, got %d; "
-                                 "the library adds BOS and EOS itself", side, i, k, id);
+            TRF__FAIL_IF(id < 0 || id >= vocab, TRF_E_INVALID_ARG, at, side,
+                         "%s sequence %d, position %d: id must be 0 or more and below %d, got %d",
+                         side, i, k, vocab, id);
+            TRF__FAIL_IF(eos < 2 && ((id == c->pad && !(c->head == TRF_HEAD_MASKED &&
+                         trf__mask_of(c) == id)) || id == bos || id == c->eos), TRF_E_INVALID_ARG,
+                         at, side,
+                         "%s sequence %d, position %d: the id must not be special, got %d; the "
+                         "library adds BOS and EOS itself", side, i, k, id);
         }
     return TRF_OK;
 }
@@ -171,9 +164,8 @@ TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 {
     int32_t i;
     for (i = 0; i < x->count; i++)
-        if (x->lengths[i] == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty, but source_tagged needs its tag", i);
+        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     return TRF_OK;
 }
 

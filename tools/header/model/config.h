@@ -104,15 +104,13 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     int i, j;
     for (i = 0; i < 4; i++) {
         int optional = i != 2;      /* 2: eos */
-        if (ids[i] < -optional || ids[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                             "%s must be an id of 0 or more, below %s = %d%s, got %d",
-                             names[i], field, vocab, optional ? ", or -1 for none" : "", ids[i]);
+        TRF__FAIL_IF(ids[i] < -optional || ids[i] >= vocab, TRF_E_INVALID_ARG, ids[i], names[i],
+                     "%s must be an id of 0 or more, below %s = %d%s, got %d", names[i], field,
+                     vocab, optional ? ", or -1 for none" : "", ids[i]);
         for (j = 0; j < i; j++)
-            if (ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2))
-                return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                                 "special ids must differ, but %s and %s are both %d", names[j],
-                                 names[i], ids[i]);
+            TRF__FAIL_IF(ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2), TRF_E_INVALID_ARG,
+                         ids[i], names[i], "special ids must differ, but %s and %s are both %d",
+                         names[j], names[i], ids[i]);
     }
     return TRF_OK;
 }
@@ -201,26 +199,22 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (c->label_kind && !trf__pools(c))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
-                         "label_kind must be 0 with head %d, got %d", (int)c->head,
-                         (int)c->label_kind);
+    TRF__FAIL_IF(c->label_kind && !trf__pools(c), TRF_E_INVALID_ARG, -1, "label_kind",
+                 "label_kind must be 0 with head %d, got %d", (int)c->head, (int)c->label_kind);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
     else if (c->n_labels)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
                          "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
-    if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
-                         "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
-    if (c->sequence_labels && c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "sequence_labels",
-                         "sequence_labels must be 0 with head %d, got %d", (int)c->head,
-                         c->sequence_labels);
+    TRF__FAIL_IF(c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED,
+                 TRF_E_INVALID_ARG, -1, "head_layer", "head_layer must be 0 with head %d, got %d",
+                 (int)c->head, c->head_layer);
+    TRF__FAIL_IF(c->sequence_labels && c->head != TRF_HEAD_MASKED, TRF_E_INVALID_ARG, -1,
+                 "sequence_labels", "sequence_labels must be 0 with head %d, got %d", (int)c->head,
+                 c->sequence_labels);
     if (c->sequence_labels) TRF__RANGE(c, sequence_labels, 2, 1 << 24);
     if (c->mask < 0) return TRF_OK;
-    if (c->head != TRF_HEAD_MASKED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask", "mask must be -1 with head %d, got %d",
-                         (int)c->head, c->mask);
+    TRF__FAIL_IF(c->head != TRF_HEAD_MASKED, TRF_E_INVALID_ARG, -1, "mask",
+                 "mask must be -1 with head %d, got %d", (int)c->head, c->mask);
     if (c->mask != c->pad && c->mask != c->bos && c->mask != c->eos) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask",
                      "mask must not be pad, bos or eos, got %d (-1: pad is the mask)", c->mask);
@@ -240,27 +234,22 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 /* What the fields of attention and positions must agree on. */
 TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 {
-    if (!c->d_head && c->d_model % c->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
-    if (c->n_heads % trf__kv_heads(c))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
-                         "kv_heads must divide n_heads = %d, got %d", c->n_heads, c->kv_heads);
-    if (c->relative_buckets % 2)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_buckets",
-                         "relative_buckets must be even, got %d", c->relative_buckets);
+    TRF__FAIL_IF(!c->d_head && c->d_model % c->n_heads, TRF_E_INVALID_ARG, -1, "n_heads",
+                 "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
+    TRF__FAIL_IF(c->n_heads % trf__kv_heads(c), TRF_E_INVALID_ARG, -1, "kv_heads",
+                 "kv_heads must divide n_heads = %d, got %d", c->n_heads, c->kv_heads);
+    TRF__FAIL_IF(c->relative_buckets % 2, TRF_E_INVALID_ARG, -1, "relative_buckets",
+                 "relative_buckets must be even, got %d", c->relative_buckets);
     if (c->positions == TRF_POSITIONS_RELATIVE && c->relative_distance <= c->relative_buckets / 2)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_distance",
                          "relative_distance must be more than half of relative_buckets = %d, got "
                          "%d", c->relative_buckets, c->relative_distance);
-    if (trf__rotary_width(c) % 2)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_width",
-                         "rotary positions turn pairs of features, but rotary_width%s is %d",
-                         c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
-    if (c->rotary_trained && c->rotary_high <= c->rotary_low)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_high",
-                         "rotary_high must be more than rotary_low = %.9g, got %.9g",
-                         c->rotary_low, c->rotary_high);
+    TRF__FAIL_IF(trf__rotary_width(c) % 2, TRF_E_INVALID_ARG, -1, "rotary_width",
+                 "rotary positions turn pairs of features, but rotary_width%s is %d",
+                 c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
+    TRF__FAIL_IF(c->rotary_trained && c->rotary_high <= c->rotary_low, TRF_E_INVALID_ARG, -1,
+                 "rotary_high", "rotary_high must be more than rotary_low = %.9g, got %.9g",
+                 c->rotary_low, c->rotary_high);
     return TRF_OK;
 }
 
@@ -280,15 +269,14 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__special_needed(c, err));
-    if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
-        (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
-                         "final_norm %d is for a stack that this model does not have",
-                         (int)c->final_norm);
-    if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
-                         "one embedding for both sides needs vocabularies of the same size, got "
-                         "source %d and target %d", c->source_vocab, c->target_vocab);
+    TRF__FAIL_IF((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
+                 (c->final_norm == TRF_FINAL_NORM_DECODER && !target), TRF_E_INVALID_ARG, -1,
+                 "final_norm", "final_norm %d is for a stack that this model does not have",
+                 (int)c->final_norm);
+    TRF__FAIL_IF(trf__shares_embedding(c) && c->source_vocab != c->target_vocab, TRF_E_INVALID_ARG,
+                 -1, "target_vocab",
+                 "one embedding for both sides needs vocabularies of the same size, got source %d "
+                 "and target %d", c->source_vocab, c->target_vocab);
     TRF__TRY(trf__head_check(c, err));
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);

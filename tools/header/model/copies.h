@@ -94,9 +94,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_whole(model, err));
     for (k = 0; k < count; k++) {
-        if (!models[k])
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
-                             (int)k);
+        TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
+                     (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
         TRF__TRY(trf__needs_whole(models[k], err));
@@ -150,10 +149,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
-            if (q->shape[1] != p->shape[1])
-                return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                                 "%s has %lld columns, but %lld in the other model",
-                                 p->name, (long long)p->shape[1], (long long)q->shape[1]);
+            TRF__FAIL_IF(q->shape[1] != p->shape[1], TRF_E_SHAPE, -1, p->name,
+                         "%s has %lld columns, but %lld in the other model", p->name,
+                         (long long)p->shape[1], (long long)q->shape[1]);
             size = trf__min64(trf__param_size(p), trf__param_size(q));
             for (at = 0; write && at < size; at += n) {
                 n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));

@@ -228,7 +228,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     count.end = end;
     trf__lay_out(&count, config);
     model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
-    if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    TRF__FAIL_IF(!model, TRF_E_NOMEM, -1, "model", "no memory for a model");
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
     model->layout = count;
@@ -265,9 +265,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     int64_t n = model->layout.n_weights, end;
     int32_t i;
     model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
-    if (!model->weights)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
-                         (long long)n);
+    TRF__FAIL_IF(!model->weights, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
+                 (long long)n);
     for (i = model->layout.n_params; i-- > 0; ) {
         const trf__param *p = &model->layout.params[i];
         if (p->offset < 0) continue;                    /* it is packed elsewhere */

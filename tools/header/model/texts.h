@@ -41,11 +41,10 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, const trf_vocab *v, trf_e
         if (has[i] < 0) has[i] = trf_vocab_special(v, others[i]);
     }
     for (i = 0; v && i < 4; i++)
-        if (has[i] != ids[i])
-            return trf__fail(err, TRF_E_SHAPE, -1, names[i],
-                             "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the "
-                             "configuration has %d, %d, %d, %d", has[0], has[1], has[2], has[3],
-                             ids[0], ids[1], ids[2], ids[3]);
+        TRF__FAIL_IF(has[i] != ids[i], TRF_E_SHAPE, -1, names[i],
+                     "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the configuration "
+                     "has %d, %d, %d, %d", has[0], has[1], has[2], has[3], ids[0], ids[1], ids[2],
+                     ids[3]);
     return TRF_OK;
 }
 
@@ -87,9 +86,8 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     int32_t i;
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (n > 0 && !own)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
-                         (int)n);
+    TRF__FAIL_IF(n > 0 && !own, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
+                 (int)n);
     to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
@@ -115,13 +113,11 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
 {
     if (!key) return trf__fail_null(err, "key");
     TRF__TRY(trf__check_utf8(key, "key", err));
-    if (!*key || strlen(key) > TRF__META_KEY)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
-                         "a key must have 1 to %d bytes, got %llu",
-                         (int)TRF__META_KEY, (unsigned long long)strlen(key));
-    if (trf__our_key(key))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
-                         "the key %s is reserved for the library", key);
+    TRF__FAIL_IF(!*key || strlen(key) > TRF__META_KEY, TRF_E_INVALID_ARG, -1, "key",
+                 "a key must have 1 to %d bytes, got %llu", (int)TRF__META_KEY,
+                 (unsigned long long)strlen(key));
+    TRF__FAIL_IF(trf__our_key(key), TRF_E_INVALID_ARG, -1, "key",
+                 "the key %s is reserved for the library", key);
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
@@ -138,8 +134,7 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     TRF__TRY(trf__metadata_check(key, value, err));
     bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (!list)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
+    TRF__FAIL_IF(!list, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
     had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
@@ -192,8 +187,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
-                                                   "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
     n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {

@@ -44,10 +44,9 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 {
     const char *const *names = trf__alike_names[teaches];
     int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    if (a->kind != b->kind)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
-                         "%s %d is of another kind than %s: %d, not %d", names[0], (int)k,
-                         names[2], (int)b->kind, (int)a->kind);
+    TRF__FAIL_IF(a->kind != b->kind, TRF_E_INVALID_ARG, k, names[1],
+                 "%s %d is of another kind than %s: %d, not %d", names[0], (int)k, names[2],
+                 (int)b->kind, (int)a->kind);
 #define TRF__X(field, side) \
     if ((sides & (side)) && a->field != b->field) \
         return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \
@@ -67,10 +66,9 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     const char *const *names = trf__alike_names[teaches];
     const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
     TRF__TRY(trf__check_alike(&a->config, &b->config, k, teaches, err));
-    if (!trf__same_tokens(a->target, b->target))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
-                         "%s %d has other tokens in its target vocabulary than %s", names[0],
-                         (int)k, names[2]);
+    TRF__FAIL_IF(!trf__same_tokens(a->target, b->target), TRF_E_INVALID_ARG, k, names[1],
+                 "%s %d has other tokens in its target vocabulary than %s", names[0], (int)k,
+                 names[2]);
     if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);

@@ -90,8 +90,8 @@ TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
     size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
     if (bytes == 0) return TRF_OK;
     pass->weights.packed = run->backend->alloc(run, bytes);
-    if (!pass->weights.packed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
+                 "no memory for a copy of the weights");
     pass->weights.packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
@@ -132,10 +132,9 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 {
     int format = weights == TRF_WEIGHTS_INT8 ? (int)TRF__INT8 : (int)TRF__BF16;
     if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
-    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                         "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
-                         ? "a build with TRF_DOUBLE" : run->backend->name);
+    TRF__FAIL_IF(TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0,
+                 TRF_E_UNSUPPORTED, -1, "weights", "%s computes with TRF_WEIGHTS_FULL only",
+                 TRF__REAL_BYTES == 8 ? "a build with TRF_DOUBLE" : run->backend->name);
     TRF__TRY(trf__check_sums(c, weights, err));
     run->format = format;
     return TRF_OK;
@@ -159,9 +158,8 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
                                                          trf__bytes(n, sizeof(trf__sublayer)));
-    if (!pass->plan.sublayers)
-        return trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
-                         "no memory for the list of %d sublayers", n);
+    TRF__FAIL_IF(!pass->plan.sublayers, TRF_E_NOMEM, -1, "sublayers",
+                 "no memory for the list of %d sublayers", n);
     pass->encoder.sublayers = pass->plan.sublayers;
     pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
     trf__stack_sublayers(pass, &pass->encoder);
@@ -257,8 +255,7 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
     TRF__TRY(trf__model_weights(model, err));
     model->packed_bytes = model->layout.packed_bytes[model->layout.format];
     model->packed = run->backend->alloc(run, model->packed_bytes);
-    if (!model->packed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    TRF__FAIL_IF(!model->packed, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
     return TRF_OK;
 }
 

@@ -291,8 +291,7 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
     void *row;
     if (!pass->table && !pass->buckets) return TRF_OK;
     row = trf__alloc(&pass->run.hooks, bytes);
-    if (!row)
-        return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
+    TRF__FAIL_IF(!row, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
     for (p = 0; pass->table && p < pass->plan.limits.longest; p++) {
         if (trf__rotary_width(c)) trf__rotary_row((trf_real *)row, p, c);
         else trf__position_row((trf_real *)row, p + c->position_offset, width, (int)c->positions);

@@ -43,10 +43,9 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                          "target sequence %d, position %d: a label must be a finite number, or -1 "
                          "alone", sequence, k);
     }
-    if (ids[k] < 0 || ids[k] >= c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                         "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, "
-                         "got %d", sequence, k, c->n_labels - 1, ids[k]);
+    TRF__FAIL_IF(ids[k] < 0 || ids[k] >= c->n_labels, TRF_E_INVALID_ARG, at, "target",
+                 "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, got %d",
+                 sequence, k, c->n_labels - 1, ids[k]);
     if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
                      "target sequence %d, position %d: labels must be ascending, each once, but %d "
@@ -65,10 +64,9 @@ TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *
         int32_t n = x->lengths[i];
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         if (n == 1 && x->ids[at] == -1) continue;
-        if (n < 0 || n > c->n_labels || (numbers && n < c->n_labels))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
-                             numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
+        TRF__FAIL_IF(n < 0 || n > c->n_labels || (numbers && n < c->n_labels), TRF_E_INVALID_ARG, i,
+                     "target", "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
+                     numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
         for (k = 0; k < n; k++)
             TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
         ++*wanted;
@@ -87,28 +85,25 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
     for (i = 0; (trf__pools(c) || before) && i < count; i++)
-        if (batch->source.lengths[i] + trf__source_added(c) == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty: nothing to label", i);
+        TRF__FAIL_IF(batch->source.lengths[i] + trf__source_added(c) == 0, TRF_E_INVALID_ARG, i,
+                     "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
-    if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has labels for %d", count,
-                         trf__plural(count), x->count);
+    TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has labels for %d", count,
+                 trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
-        if (x->lengths[i] != n)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
-                             "target sequence %d must have %d label%s, got %d", i, n,
-                             trf__plural(n), x->lengths[i]);
+        TRF__FAIL_IF(x->lengths[i] != n, TRF_E_INVALID_ARG, i, "target",
+                     "target sequence %d must have %d label%s, got %d", i, n, trf__plural(n),
+                     x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         for (k = -before; k < n - before; k++, at++) {
-            if (x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, "
-                                 "got %d", i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
+            TRF__FAIL_IF(x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k), TRF_E_INVALID_ARG,
+                         at, "target",
+                         "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d",
+                         i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
             *wanted += k >= 0 && x->ids[at] >= 0;
         }
     }
@@ -384,10 +379,9 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     }
     if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
     need->sentences = trf__sequences_of(batch, sides);
-    if (trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies)
-        return trf__fail(err, TRF_E_LIMIT, -1, "consistency",
-                         "with consistency a batch may have at most %d tokens",
-                         INT32_MAX / pass->copies);
+    TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
+                 TRF_E_LIMIT, -1, "consistency",
+                 "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                      "source has %d sequence%s, but target has %d", batch->source.count,
@@ -413,9 +407,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? full.sentences : 0;
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
-    if (trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes)
-        return trf__fail(err, TRF_E_INTERNAL, -1, "block",
-                         "the block of a batch is larger than planned");
+    TRF__FAIL_IF(trf__block_layout(pass, pass->block.host, 0) > pass->block.bytes, TRF_E_INTERNAL,
+                 -1, "block", "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training)

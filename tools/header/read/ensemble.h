@@ -76,9 +76,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     int32_t k, n = given->n > 0 ? given->n : 1;
     TRF__ZERO(*e);
     TRF__TRY(trf__check_ensemble(given, err));
-    if (model && model != models[0])
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "model",
-                         "with an ensemble, model must be NULL or its first one");
+    TRF__FAIL_IF(model && model != models[0], TRF_E_INVALID_ARG, -1, "model",
+                 "with an ensemble, model must be NULL or its first one");
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
@@ -87,9 +86,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
         e->models[k] = models[k];
         configs[k] = &models[k]->config;
         e->weights[k] = given->n > 0 && given->weights ? given->weights[k] : 1;
-        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
-                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
+        TRF__FAIL_IF(!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6), TRF_E_INVALID_ARG, k,
+                     "weights", "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
         sum += e->weights[k];
     }
     trf__ensemble_configs(e, configs, n);
@@ -109,8 +107,7 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_er
     if (e->n == 1) return TRF_OK;
     e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
                                                trf__bytes(e->n - 1, sizeof *e->others));
-    if (!e->others)
-        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    TRF__FAIL_IF(!e->others, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
     for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));

@@ -108,9 +108,8 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     int64_t rows;
     TRF__TRY(trf__begin(reader, "reader", err));
     TRF__TRY(trf__one_model(&reader->ensemble, err));
-    if (!trf__has_source(&reader->model->config))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: read its logits");
+    TRF__FAIL_IF(!trf__has_source(&reader->model->config), TRF_E_STATE, -1, "kind",
+                 "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(*batch);
     batch->source = *sources;
@@ -333,10 +332,9 @@ TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *
     TRF__TRY(trf__begin(reader, "reader", err));
     c = reader->pass.config;
     if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
-    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
-                         "or 3", (int)c->head);
+    TRF__FAIL_IF(c->head != TRF_HEAD_TOKENS && !trf__pools(c), TRF_E_STATE, -1, "head",
+                 "the model labels neither texts nor words: its head is %d, needed is 1, 2 or 3",
+                 (int)c->head);
     return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
 

@@ -42,15 +42,13 @@ TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_er
 {
     const trf_config *c = &model->config;
     int32_t between;
-    if (!c->label_kind || c->n_labels != 1)
-        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
-                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
-                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
+    TRF__FAIL_IF(!c->label_kind || c->n_labels != 1, TRF_E_STATE, -1, "label_kind",
+                 "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1), got "
+                 "label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
     TRF__TRY(trf__separators(c, &between, err));
     *room = c->max_length - trf__source_added(c);
-    if (*room < between)
-        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
-                         c->max_length);
+    TRF__FAIL_IF(*room < between, TRF_E_STATE, -1, "max_length",
+                 "max_length %d has no room for a pair", c->max_length);
     if (model->source) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
 }
@@ -99,7 +97,7 @@ TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *ord
     const size_t bytes = trf__bytes(n, sizeof(const void *));
     const void **items = (const void **)trf__alloc(hooks, bytes);
     int32_t i;
-    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
+    TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
     for (i = 0; i < n; i++) items[i] = &scores[i];
     trf__sort(items, (size_t)n, trf__by_score, NULL);
     for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);

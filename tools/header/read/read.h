@@ -105,19 +105,16 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                                    trf_error *err)
 {
     int memory = from && from->memory, states = from && from->states;
-    if (what < 1 || what > TRF__READ_ALL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "what",
-                         "what must be a sum of TRF_READ_..., got %d", (int)what);
-    if (memory + states > 1 || (memory && what & TRF__READ_ENCODER) ||
-        (states && what != TRF_READ_LOGITS))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "from",
-                         "a pass begins in one place, and gives nothing from before it");
-    if (what & TRF__READ_ENCODER && !trf__has_source(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder");
+    TRF__FAIL_IF(what < 1 || what > TRF__READ_ALL, TRF_E_INVALID_ARG, -1, "what",
+                 "what must be a sum of TRF_READ_..., got %d", (int)what);
+    TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
+                 what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
+                 "a pass begins in one place, and gives nothing from before it");
+    TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
+                 "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)
-        if (!trf__has_source(c) || !trf__has_target(c))
-            return trf__fail(err, TRF_E_STATE, -1, "kind",
-                             "only an encoder-decoder model has a decoder that reads a memory");
+        TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
+                     "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
         TRF__TRY(trf__needs_target(c, err));
     return TRF_OK;
@@ -183,10 +180,8 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
         r->results = trf__alloc(hooks, cursor.used);
         r->results_bytes = r->results ? cursor.used : 0;
     }
-    if (cursor.used && !r->results)
-        return trf__fail(err, TRF_E_NOMEM, -1, "reading",
-                         "no memory for the %llu bytes of the results",
-                         (unsigned long long)cursor.used);
+    TRF__FAIL_IF(cursor.used && !r->results, TRF_E_NOMEM, -1, "reading",
+                 "no memory for the %llu bytes of the results", (unsigned long long)cursor.used);
     cursor = trf__cursor_at(r->results);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     return TRF_OK;
@@ -264,10 +259,9 @@ TRF__FN trf_status trf__memory_check(const trf_config *c, const trf_sequences *t
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
     if (targets->count > 0 && !rows) return trf__fail_null(err, "memory_lengths");
     for (*total = i = 0; i < targets->count; *total += rows[i++])
-        if (rows[i] < least || rows[i] > c->max_length)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
-                             "the memory of sequence %d must have %d to %d rows, got %d", i, least,
-                             c->max_length, rows[i]);
+        TRF__FAIL_IF(rows[i] < least || rows[i] > c->max_length, TRF_E_INVALID_ARG, i,
+                     "memory_lengths", "the memory of sequence %d must have %d to %d rows, got %d",
+                     i, least, c->max_length, rows[i]);
     return TRF_OK;
 }
 

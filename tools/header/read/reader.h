@@ -119,7 +119,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     for (k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
     r = (trf_reader *)trf__alloc_zeroed(&o.hooks, sizeof *r);
-    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
+    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
     limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);

@@ -53,10 +53,9 @@ TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *
         const trf_sequences *x = &sources[k * each];
         int64_t rows = 0, most = 0;
         TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
-        if (x->count != sources->count)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "sources",
-                             "model %d has %d source%s, but the first one has %d", (int)k, x->count,
-                             trf__plural(x->count), sources->count);
+        TRF__FAIL_IF(x->count != sources->count, TRF_E_INVALID_ARG, k, "sources",
+                     "model %d has %d source%s, but the first one has %d", (int)k, x->count,
+                     trf__plural(x->count), sources->count);
     }
     return TRF_OK;
 }
@@ -74,10 +73,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
-    if (prefixes && prefixes->count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
-                         "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
-                         prefixes->count);
+    TRF__FAIL_IF(prefixes && prefixes->count != n, TRF_E_INVALID_ARG, -1, "prefixes",
+                 "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
+                 prefixes->count);
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best,
               &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
@@ -230,16 +228,13 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     if (options) o = *options;
     kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
-    if (kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: read it (trf_reader_read)");
-    if (o.each && kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "sources for each model need encoder-decoder models");
-    if (o.prefixes && kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder model; a decoder-only model "
-                         "continues its sources");
+    TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
+                 "an encoder-only model has no decoder: read it (trf_reader_read)");
+    TRF__FAIL_IF(o.each && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
+                 "sources for each model need encoder-decoder models");
+    TRF__FAIL_IF(o.prefixes && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
+                 "forced prefixes need an encoder-decoder model; a decoder-only model continues "
+                 "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
     if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
@@ -415,10 +410,9 @@ TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, 
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     h = trf_translator_answer(translator, sentence, rank);
-    if (!h)
-        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
-                         "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
+    TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
+                 "sentence %d has %d results, got rank %d", (int)sentence,
+                 (int)trf__n_answers(translator, sentence), (int)rank);
     if (!translator->reader.model->target) return trf__no_vocabularies(err);
     return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }

@@ -216,7 +216,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
-    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->reader.inside = 1;
     t->ratio = trf__trained_ratio(ensemble.models[0]);
     t->search = trf__running(&ensemble.config, search, ensemble.n);

@@ -32,9 +32,8 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
 TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
                                     trf_error *err)
 {
-    if (code) return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                               "the model does not know the language '%.40s', but %.150s", code,
-                               codes);
+    TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
+                 "the model does not know the language '%.40s', but %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }
@@ -87,11 +86,11 @@ TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_er
         int64_t id = -1;
         char number[16];
         snprintf(number, sizeof number, "%.*s", (int)(n < 15 ? n : 15), text);
-        if (!trf__parse_int(number, &id) || id < 0 ||
-            id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS)
-            return trf__fail(err, TRF_E_FORMAT, found.n, "target.ends",
-                             "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
-                             (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
+        TRF__FAIL_IF(!trf__parse_int(number, &id) || id < 0 ||
+                     id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS,
+                     TRF_E_FORMAT, found.n, "target.ends",
+                     "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
+                     (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
         found.ids[found.n++] = (int32_t)id;
     }
     *ends = found;
@@ -111,10 +110,9 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
         int64_t id = -1;
-        if (!trf__parse_int(first, &id) || id < 0 || id >= trf_model_config(model)->target_vocab)
-            return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
-                             "expected an id in the metadata \"target.first\", got \"%.60s\"",
-                             first);
+        TRF__FAIL_IF(!trf__parse_int(first, &id) || id < 0 ||
+                     id >= trf_model_config(model)->target_vocab, TRF_E_FORMAT, -1, "target.first",
+                     "expected an id in the metadata \"target.first\", got \"%.60s\"", first);
         found.forced_first = (int32_t)id;
     }
     if (found.ends.n == 0) TRF__TRY(trf_model_ends(model, &found.ends, err));

@@ -66,19 +66,15 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
     for (i = 0; i < x->count; i++, at += k) {
-        if (x->lengths[i] < 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, field,
-                             "%s %d must have at least one id, got %d", what, (int)i,
-                             (int)x->lengths[i]);
-        if (at + x->lengths[i] > most)
-            return trf__fail(err, TRF_E_LIMIT, i, field,
-                             "%ss must have at most %d ids together", what, (int)most);
+        TRF__FAIL_IF(x->lengths[i] < 1, TRF_E_INVALID_ARG, i, field,
+                     "%s %d must have at least one id, got %d", what, (int)i, (int)x->lengths[i]);
+        TRF__FAIL_IF(at + x->lengths[i] > most, TRF_E_LIMIT, i, field,
+                     "%ss must have at most %d ids together", what, (int)most);
         if (!x->ids) return trf__fail_null(err, field);
         for (k = 0; k < x->lengths[i]; k++)
-            if (x->ids[at + k] < 0)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, field,
-                                 "%s %d, position %d: id must be 0 or more, got %d", what,
-                                 (int)i, (int)k, (int)x->ids[at + k]);
+            TRF__FAIL_IF(x->ids[at + k] < 0, TRF_E_INVALID_ARG, at + k, field,
+                         "%s %d, position %d: id must be 0 or more, got %d", what, (int)i, (int)k,
+                         (int)x->ids[at + k]);
     }
     return TRF_OK;
 }
@@ -92,9 +88,8 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
     int32_t i;
-    if (ends->n < 0 || ends->n > TRF_MAX_ENDS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ends", "ends.n must be in 0..%d, got %d",
-                         (int)TRF_MAX_ENDS, (int)ends->n);
+    TRF__FAIL_IF(ends->n < 0 || ends->n > TRF_MAX_ENDS, TRF_E_INVALID_ARG, -1, "ends",
+                 "ends.n must be in 0..%d, got %d", (int)TRF_MAX_ENDS, (int)ends->n);
     for (i = 0; i < ends->n; i++)
         if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
     return TRF_OK;
@@ -125,16 +120,14 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 {
     int forced = !strcmp(field, "forced_first");
     if (id < 0) return TRF_OK;
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s needs an encoder-decoder model; begin the prompt of a decoder-only "
-                         "model with id %d instead", field, (int)id);
-    if (id >= size)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
-    if (id == c->eos || (!forced && (id == c->pad || id == c->bos)))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must not be %s, got %d", field,
-                         forced ? "EOS" : "a special id", (int)id);
+    TRF__FAIL_IF(c->kind != TRF_ENCODER_DECODER, TRF_E_INVALID_ARG, -1, field,
+                 "%s needs an encoder-decoder model; begin the prompt of a decoder-only model with "
+                 "id %d instead", field, (int)id);
+    TRF__FAIL_IF(id >= size, TRF_E_INVALID_ARG, -1, field,
+                 "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
+    TRF__FAIL_IF(id == c->eos || (!forced && (id == c->pad || id == c->bos)), TRF_E_INVALID_ARG, -1,
+                 field, "%s must not be %s, got %d", field, forced ? "EOS" : "a special id",
+                 (int)id);
     return TRF_OK;
 }
 
@@ -155,10 +148,9 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
     int32_t i, k;
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++)
-            if (x->ids[at] >= c->target_vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, field,
-                                 "%s %d, position %d: id must be below the vocabulary's %d, got %d",
-                                 what, (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
+            TRF__FAIL_IF(x->ids[at] >= c->target_vocab, TRF_E_INVALID_ARG, at, field,
+                         "%s %d, position %d: id must be below the vocabulary's %d, got %d", what,
+                         (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
     return TRF_OK;
 }
 
@@ -169,16 +161,15 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
     int64_t at = 0;
     int32_t i;
     for (i = 0; i < ends->n; i++)
-        if (ends->ids[i] >= c->target_vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ends",
-                             "end %d must be below the vocabulary's %d, got %d", (int)i,
-                             (int)c->target_vocab, (int)ends->ids[i]);
+        TRF__FAIL_IF(ends->ids[i] >= c->target_vocab, TRF_E_INVALID_ARG, i, "ends",
+                     "end %d must be below the vocabulary's %d, got %d", (int)i,
+                     (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
     for (i = 0; i < x->count; at += x->lengths[i++])
-        if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is %s alone: no answer could end; use min_length",
-                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end");
+        TRF__FAIL_IF(x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]), TRF_E_INVALID_ARG,
+                     at, "banned",
+                     "banned sequence %d is %s alone: no answer could end; use min_length", (int)i,
+                     x->ids[at] == c->eos ? "EOS" : "an end");
     return TRF_OK;
 }
 
@@ -192,14 +183,13 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
-            if (id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id))
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
-                                 "phrase %d, position %d: id must not be a special id, got %d",
-                                 (int)i, (int)k, (int)id);
-            if (s->ban_unk && id == c->unk)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
-                                 "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i,
-                                 (int)k, (int)id);
+            TRF__FAIL_IF(id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id),
+                         TRF_E_INVALID_ARG, at, "phrases",
+                         "phrase %d, position %d: id must not be a special id, got %d", (int)i,
+                         (int)k, (int)id);
+            TRF__FAIL_IF(s->ban_unk && id == c->unk, TRF_E_INVALID_ARG, at, "phrases",
+                         "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i, (int)k,
+                         (int)id);
         }
     return TRF_OK;
 }
@@ -209,18 +199,17 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
-    if (s->start >= c->target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
-                         "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
-                         (int)s->start);
+    TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
+                 "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
+                 (int)s->start);
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
     TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
     TRF__TRY(trf__check_banned_ids(c, &s->banned, &s->ends, err));
-    if (s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "forced_first",
-                         "forced_first must not be one of the ends, got %d", (int)s->forced_first);
+    TRF__FAIL_IF(s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first),
+                 TRF_E_INVALID_ARG, -1, "forced_first",
+                 "forced_first must not be one of the ends, got %d", (int)s->forced_first);
     return trf__check_phrases(c, s, err);
 }
 

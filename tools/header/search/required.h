@@ -321,10 +321,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     trf__required *r = &t->required;
     int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
-    if (n > TRF__MAX_REQUIRED)
-        return trf__fail(err, TRF_E_LIMIT, -1, "texts",
-                         "a sentence must have at most %d different texts",
-                         (int)TRF__MAX_REQUIRED);
+    TRF__FAIL_IF(n > TRF__MAX_REQUIRED, TRF_E_LIMIT, -1, "texts",
+                 "a sentence must have at most %d different texts", (int)TRF__MAX_REQUIRED);
     for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
     for (k = 0; k < n; k++) {
         trf__phrase *f = &r->each[first + k];
@@ -334,10 +332,9 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
         phrase_next += f->bytes ? 4 : 2;
-        if (total > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_LIMIT, -1, "texts",
-                             "the texts of a sentence must have at most %d tokens together",
-                             (int)TRF__MAX_PHRASE_TOKENS);
+        TRF__FAIL_IF(total > TRF__MAX_PHRASE_TOKENS, TRF_E_LIMIT, -1, "texts",
+                     "the texts of a sentence must have at most %d tokens together",
+                     (int)TRF__MAX_PHRASE_TOKENS);
     }
     p->n = (int32_t)n;
     p->total = (int32_t)total;
@@ -370,27 +367,24 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
     for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
         const trf_required *y = &x->texts[k];
-        if (y->sentence < before || y->sentence >= n)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "sentence",
-                             "text %lld: sentence must be %d to %d, got %d", (long long)k,
-                             (int)before, (int)n - 1, (int)y->sentence);
-        if (y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "times",
-                             "text %lld: times must be 1 to %d, got %d", (long long)k,
-                             (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        TRF__FAIL_IF(y->sentence < before || y->sentence >= n, TRF_E_INVALID_ARG, k, "sentence",
+                     "text %lld: sentence must be %d to %d, got %d", (long long)k, (int)before,
+                     (int)n - 1, (int)y->sentence);
+        TRF__FAIL_IF(y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
+                     "times", "text %lld: times must be 1 to %d, got %d", (long long)k,
+                     (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
         if (!y->text) return trf__fail_null(err, "text");
-        if (!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "text",
-                             "text %lld must have 1 to %d bytes, got %llu", (long long)k,
-                             (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
-        if (trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0)
-            return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
+        TRF__FAIL_IF(!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
+                     "text", "text %lld must have 1 to %d bytes, got %llu", (long long)k,
+                     (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
+        TRF__FAIL_IF(trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0, TRF_E_FORMAT, k, "text",
+                     "text %lld is not UTF-8", (long long)k);
     }
     for (k = 0; k < x->n_symbols; k++)
-        if (x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
-                             "symbol %lld: id must be 0 to %d, got %d", (long long)k,
-                             (int)t->reader.model->config.target_vocab - 1, (int)x->symbols[k]);
+        TRF__FAIL_IF(x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab,
+                     TRF_E_INVALID_ARG, k, "symbols", "symbol %lld: id must be 0 to %d, got %d",
+                     (long long)k, (int)t->reader.model->config.target_vocab - 1,
+                     (int)x->symbols[k]);
     return TRF_OK;
 }
 
@@ -420,9 +414,8 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         run->backend->release(run, r->device, (size_t)r->device_bytes);
         r->device = run->backend->alloc(run, (size_t)bytes);
         r->device_bytes = r->device ? bytes : 0;
-        if (!r->device)
-            return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
-                             (long long)r->n_each);
+        TRF__FAIL_IF(!r->device, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                     (long long)r->n_each);
     }
     cursor = trf__cursor_at(r->device);
     each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);

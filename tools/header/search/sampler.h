@@ -212,12 +212,10 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = last ? g->drawing.log_probabilities[i] : 0;
             int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
-            if (id < 0)
-                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
-                                 "sequence %lld, token %d of the "
-                                 "answer: a logit is infinite or not a number, or no token may be "
-                                 "drawn",
-                                 (long long)(s - g->sampled), (int)s->answer.n);
+            TRF__FAIL_IF(id < 0, TRF_E_NONFINITE, s - g->sampled, "logits",
+                         "sequence %lld, token %d of the answer: a logit is infinite or not a "
+                         "number, or no token may be drawn", (long long)(s - g->sampled),
+                         (int)s->answer.n);
             if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
             s->read = s->first == first ? g->here.self[i].n_key : 0;    /* 0: the window has moved,
                                                                            and all positions */
@@ -330,11 +328,11 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     int32_t k;
     TRF__TRY(trf__same_sources(e, err));
     for (k = 1; k < e->n && trf__has_source(&e->config); k++)
-        if (e->configs[k]->source_bos != e->config.source_bos ||
-            e->configs[k]->source_eos != e->config.source_eos)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                             "model %d adds BOS or EOS to sources where the first one does not, or "
-                             "does not where it does", (int)k);
+        TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
+                     e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
+                     "models",
+                     "model %d adds BOS or EOS to sources where the first one does not, or does "
+                     "not where it does", (int)k);
     return TRF_OK;
 }
 
@@ -355,7 +353,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    TRF__FAIL_IF(!g, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->ensemble = ensemble;
     g->sampling = *sampling;
@@ -405,10 +403,9 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
     int32_t i;
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
-    if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
-                         (int)target->count);
+    TRF__FAIL_IF(target->count != n && target->count > 0, TRF_E_INVALID_ARG, -1, "target",
+                 "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
+                 (int)target->count);
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
@@ -439,9 +436,8 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     most = trf__max64(g->caches[0].self_area, g->caches[0].area);
-    if (trf__times(n, most) > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
-                         "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
+    TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
+                 "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
@@ -453,11 +449,10 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     trf__sampler_layout(g);
     g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
-    if (!g->arena || !g->device_arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
-                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
-                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
-                         (long long)most);
+    TRF__FAIL_IF(!g->arena || !g->device_arena, TRF_E_NOMEM, -1, "cache",
+                 "no memory for the %llu bytes that %d sequences of %lld tokens need",
+                 (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
+                 (long long)most);
     trf__sampler_layout(g);
     if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
     return trf__sampled_grow(g, capacity, err);

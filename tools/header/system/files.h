@@ -454,12 +454,10 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->path = path;
     saving->fd = saving->held = -1;
     TRF__TRY(trf__save_target(path, &old, &exists, err));
-    if (strlen(path) > INT_MAX - 64)
-        return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
+    TRF__FAIL_IF(strlen(path) > INT_MAX - 64, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    if (!saving->temporary)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    TRF__FAIL_IF(!saving->temporary, TRF_E_NOMEM, -1, "memory", "no memory for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)

@@ -168,9 +168,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
                                  trf__bytes(splits, sizeof(int32_t)));
     void *work = trf__alloc(&v->hooks, bytes);
     trf__bpe b = {v, trf__pieces_merge, text, NULL, NULL, NULL, 0, 0};
-    if (!work)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
-                         (int)n);
+    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
     else {
         b.symbols = (trf__symbol *)work;

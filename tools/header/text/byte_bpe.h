@@ -267,10 +267,9 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY)
-            return trf__fail(err, TRF_E_FORMAT, v->n_stored, "byte_bpe",
-                             "expected an ordinary token for each byte, got none for 0x%02X",
-                             (unsigned)i);
+        TRF__FAIL_IF(b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY,
+                     TRF_E_FORMAT, v->n_stored, "byte_bpe",
+                     "expected an ordinary token for each byte, got none for 0x%02X", (unsigned)i);
     }
     return TRF_OK;
 }
@@ -322,9 +321,8 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
-    if (!work || !b->merges || !b->slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d merges",
-                         (int)b->n_merges);
+    TRF__FAIL_IF(!work || !b->merges || !b->slots, TRF_E_NOMEM, -1, "byte_bpe",
+                 "no memory for %d merges", (int)b->n_merges);
     if (!fault) return TRF_OK;
     at += TRF__BYTE_MERGE * (int64_t)(i - 1);
     return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "merge %d, byte %lld: %s", (int)i - 1,
@@ -337,7 +335,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
     trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
     int64_t n_tokens = 0;
     v->byte_bpe = b;
-    if (!b) return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));

@@ -112,9 +112,8 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
         count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
     *room = 2 * count + 1;
     *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
-    if (!items)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
-                         (unsigned long long)*n);
+    TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
+                 (unsigned long long)*n);
     for (at = text, i = 0; at < end; at += bytes)
         i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
     trf__order_marks(items, count, items + count);

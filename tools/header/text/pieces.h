@@ -65,9 +65,8 @@ enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
 TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *fault, int32_t got,
                                  trf_error *err)
 {
-    if (at < 0)
-        return trf__fail(err, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
-                         (int)got);
+    TRF__FAIL_IF(at < 0, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
+                 (int)got);
     return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
                      (long long)at, fault, (int)got);
 }
@@ -204,8 +203,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
     p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
-    if (!p->tokens)
-        return trf__fail(err, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    TRF__FAIL_IF(!p->tokens, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
     for (i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;

@@ -237,9 +237,8 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
     trf__pieces *p = v->pieces;
     int64_t i = p->n_cells;
     if (needed <= i) return TRF_OK;
-    if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces have too many bytes for their index");
+    TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
+                 "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
     for (; i < p->n_cells; i++) {
         p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
@@ -376,8 +375,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
-    if (!branches)
-        return trf__fail(err, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
+    TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
     status = trf__more_cells(v, nodes + 512, err);
@@ -411,8 +409,8 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
         to.text = (char *)trf__take(&cut, v->n_bytes, 1);
         to.at = (int64_t *)trf__take(&cut, (int64_t)to.n + 1, sizeof *to.at);
         to.token = (int32_t *)trf__take(&cut, to.n, sizeof *to.token);
-        if (pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL)
-            return trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+        TRF__FAIL_IF(pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL,
+                     status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
     status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);

@@ -93,7 +93,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
     int i;
-    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
     p->model = v->stored;
     p->model_bytes = v->n_stored;
@@ -203,17 +203,15 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
     TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
-    if (ids->pieces && ids->n_pieces != file.n)
-        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
-                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
-                         (int)ids->n_pieces);
+    TRF__FAIL_IF(ids->pieces && ids->n_pieces != file.n, TRF_E_FORMAT, -1, "n_pieces",
+                 "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
+                 (int)ids->n_pieces);
     if (!hooks) hooks = &trf__no_hooks;
     trf__write_mapped(&w, &file);
     if (w.missing) return trf__fail_null(err, w.missing);
     w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
-    if (!w.to)
-        return trf__fail(err, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a file of %llu bytes", (unsigned long long)w.n);
+    TRF__FAIL_IF(!w.to, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                 "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     trf__write_mapped(&w, &file);
     status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,

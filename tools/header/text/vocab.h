@@ -289,9 +289,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
     slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    if (!slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
-                         (long long)wanted);
+    TRF__FAIL_IF(!slots, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
+                 (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
@@ -319,10 +318,8 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
-    if (v->n_tokens >= TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
-                         "expected at most %lld different tokens, got more",
-                         (long long)TRF__MAX_TOKENS);
+    TRF__FAIL_IF(v->n_tokens >= TRF__MAX_TOKENS, TRF_E_LIMIT, -1, "vocab",
+                 "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));

@@ -66,12 +66,11 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     trf_vocab *v;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
-    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
-                         "kind must be words or characters, got %d", (int)kind);
+    TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
+                 "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
     v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
-    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    TRF__FAIL_IF(!v, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
     return TRF_OK;
@@ -88,10 +87,9 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        if (length > TRF__MAX_TOKEN_BYTES)
-            return trf__fail(err, TRF_E_LIMIT, token - line, "line",
-                             "expected a word of at most %d bytes, got %llu",
-                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
+        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                     (unsigned long long)length);
         if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
             TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
     }
@@ -129,9 +127,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
     order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
-    if (!order)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
-                         (long long)n);
+    TRF__FAIL_IF(!order, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -179,9 +175,8 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!file) return trf__fail_null(err, name);
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a %s of less than 2 GiB, got a larger one", name);
+    TRF__FAIL_IF(bytes > INT32_MAX, TRF_E_LIMIT, -1, "bytes",
+                 "expected a %s of less than 2 GiB, got a larger one", name);
     TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
     v->kind = kind;
     v->stored = (char *)trf__alloc(&v->hooks, bytes);
@@ -233,10 +228,9 @@ TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *
                                     int64_t *rest, int32_t *n, trf_error *err)
 {
     int64_t rows = trf__stored_number(v, at);
-    if (rows > *rest / each)
-        return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected at "
-                         "most %lld %s in the bytes that follow, got %lld", (long long)at,
-                         (long long)*rest / each, name, (long long)rows);
+    TRF__FAIL_IF(rows > *rest / each, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                 "byte %lld: expected at most %lld %s in the bytes that follow, got %lld",
+                 (long long)at, (long long)*rest / each, name, (long long)rows);
     *rest -= each * rows;
     *n = (int32_t)rows;
     return TRF_OK;
@@ -267,9 +261,8 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     int32_t i;
     to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
                                                     trf__bytes(to->n, sizeof *to->items));
-    if (!to->items)
-        return trf__fail(err, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
-                         (int)to->n, name);
+    TRF__FAIL_IF(!to->items, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
+                 (int)to->n, name);
     for (i = 0; i < 128; i++) to->ascii[i] = -1;
     for (i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;
@@ -278,10 +271,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         r->kind = trf__stored_signed(v, at + 8);
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
-        if (i > 0 && r->first <= r[-1].last)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: expected "
-                             "%s in ascending order, got code points of earlier ones",
-                             (long long)at, name);
+        TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     (long long)at, name);
         for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
     return TRF_OK;
@@ -322,9 +314,8 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
         if (end) fault = trf__token_fault(v, token, length);
         if (!fault && kinds && (unsigned char)*begin > TRF__BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: "
-                             "%s", (long long)v->n_tokens, (long long)at, fault);
+        TRF__FAIL_IF(fault, TRF_E_FORMAT, at, trf__kind_names[v->kind], "id %lld, byte %lld: %s",
+                     (long long)v->n_tokens, (long long)at, fault);
         TRF__TRY(trf__vocab_insert(v, token, length, kinds ? *begin : 0, err));
         if (length > *longest) *longest = length;
         at += kinds + (int64_t)length + 1;

@@ -128,15 +128,13 @@ TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, i
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
-    if (special && vocab->kind != TRF_BYTE_BPE)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "only byte-level BPE reads texts of special tokens as these tokens");
+    TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
+                 "only byte-level BPE reads texts of special tokens as these tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    if (to.n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
+    TRF__FAIL_IF(to.n > capacity, TRF_E_LIMIT, capacity, "capacity",
+                 "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
 }
 
@@ -200,19 +198,17 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
     for (i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
-                             "expected ids from 0 to %d, got %d at position %d",
-                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
+        TRF__FAIL_IF(ids[i] < 0 || ids[i] >= trf_vocab_size(vocab), TRF_E_INVALID_ARG, i, "ids",
+                     "expected ids from 0 to %d, got %d at position %d",
+                     (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
     if (kind->decode) kind->decode(vocab, ids, n, &to);
     else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
-    if (to.whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
-                         "expected room for %llu bytes, got %llu",
-                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
+    TRF__FAIL_IF(to.whole >= size, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
+                 "expected room for %llu bytes, got %llu",
+                 (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
     return TRF_OK;
 }
 
@@ -260,11 +256,10 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (trf__is_subwords(vocab->kind))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "tokens cannot be added to a vocabulary of subwords");
+    TRF__FAIL_IF(trf__is_subwords(vocab->kind), TRF_E_UNSUPPORTED, -1, "vocab",
+                 "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
-    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    TRF__FAIL_IF(fault, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_append(vocab, token, strlen(token), err);
 }
 
@@ -290,11 +285,9 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
         if (!end && *used) return TRF_OK;
         fault = end ? trf__token_fault(v, token, (size_t)(end - token))
                     : "expected a NUL after the token, got the end or more than 1 MiB";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
-                             "id %lld of the vocabulary, byte %lld: %s",
-                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
-                             fault);
+        TRF__FAIL_IF(fault, TRF_E_FORMAT, at + *used, "vocabulary",
+                     "id %lld of the vocabulary, byte %lld: %s",
+                     (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
         TRF__TRY(trf__vocab_append(v, token, (size_t)(end - token), err));
     }
     return TRF_OK;
@@ -327,9 +320,8 @@ TRF__FN trf_status trf__vocab_of_file(trf_vocab **vocab, const void *file, size_
     if (bytes >= 8 && !memcmp(file, "TRFBP\0\0", 7)) kind = TRF_BYTE_BPE;
     if (ids && kind == TRF_SENTENCEPIECE)
         return trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err);
-    if (ids)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
-                         "ids belong to a file of SentencePiece, and this file has its own");
+    TRF__FAIL_IF(ids, TRF_E_INVALID_ARG, -1, "ids",
+                 "ids belong to a file of SentencePiece, and this file has its own");
     return trf__subwords_from(vocab, kind, trf__kinds[kind].read, file, bytes, hooks, err);
 }
 
@@ -346,9 +338,8 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!path && !o.memory) return trf__fail_null(err, "path");
-    if (path && o.memory)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                         "expected a path or memory, got both");
+    TRF__FAIL_IF(path && o.memory, TRF_E_INVALID_ARG, -1, "memory",
+                 "expected a path or memory, got both");
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     if (!path)
         return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);

@@ -77,11 +77,9 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
-                                    !(flags & TRF__WORDPIECE_SETTINGS)))
-        return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
-                         "byte 8: expected flags of a WordPiece file, got %lu",
-                         (unsigned long)flags);
+    TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
+                 !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
+                 "byte 8: expected flags of a WordPiece file, got %lu", (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
@@ -142,8 +140,7 @@ TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
     v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
-    if (!v->wordpiece)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    TRF__FAIL_IF(!v->wordpiece, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
     return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);

@@ -149,30 +149,26 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
-    if (o->n_ranks > 1 && !o->all_reduce)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce",
-                         "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
+    TRF__FAIL_IF(o->n_ranks > 1 && !o->all_reduce, TRF_E_INVALID_ARG, -1, "all_reduce",
+                 "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
     if (c) TRF__TRY(trf__check_tagged(c, o->source_tagged, err));
-    if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it a head, or "
-                         "read it (trf_reader_read)");
-    if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
-                         (int)o->smoothing_rule);
-    if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "with a head, whose labels have no padding, smoothing_rule must be 0 to "
-                         "2, got %d", (int)o->smoothing_rule);
-    if (c && c->label_kind && o->consistency > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "consistency",
-                         "consistency must be 0 with label_kind %d, whose labels are no "
-                         "distribution, got %.9g", (int)c->label_kind, o->consistency);
-    if (c && c->label_kind && o->label_smoothing > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_smoothing",
-                         "label_smoothing must be 0 with label_kind %d, got %.9g",
-                         (int)c->label_kind, o->label_smoothing);
+    TRF__FAIL_IF(c && c->kind == TRF_ENCODER_ONLY && !c->head, TRF_E_UNSUPPORTED, -1, "kind",
+                 "an encoder-only model without a head has no loss: give it a head, or read it "
+                 "(trf_reader_read)");
+    TRF__FAIL_IF(c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL, TRF_E_INVALID_ARG,
+                 -1, "smoothing_rule",
+                 "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
+                 (int)o->smoothing_rule);
+    TRF__FAIL_IF(c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL, TRF_E_INVALID_ARG, -1,
+                 "smoothing_rule",
+                 "with a head, whose labels have no padding, smoothing_rule must be 0 to 2, got %d",
+                 (int)o->smoothing_rule);
+    TRF__FAIL_IF(c && c->label_kind && o->consistency > 0, TRF_E_INVALID_ARG, -1, "consistency",
+                 "consistency must be 0 with label_kind %d, whose labels are no distribution, got "
+                 "%.9g", (int)c->label_kind, o->consistency);
+    TRF__FAIL_IF(c && c->label_kind && o->label_smoothing > 0, TRF_E_INVALID_ARG, -1,
+                 "label_smoothing", "label_smoothing must be 0 with label_kind %d, got %.9g",
+                 (int)c->label_kind, o->label_smoothing);
     return trf__hooks_check(&o->hooks, err);
 }
 

@@ -93,13 +93,12 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     stage->memory = (char *)trf__alloc_zeroed(&t->options.hooks, stage->bytes);
     stage->slots = NULL;
     stage->whole.params = NULL;
-    if (!stage->memory) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!stage->memory, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     trf__stage_layout(stage, t->n_tiles, stage->memory);
     trf__lay_out(&stage->whole, c);
     stage->device_numbers = (trf_real *)run->backend->alloc(run, trf__bytes(stage->n_device,
                                                                             sizeof(trf_real)));
-    if (!stage->device_numbers)
-        return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!stage->device_numbers, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     for (i = 0; i < stage->n_slots; i++) {
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
@@ -121,13 +120,12 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
-    if (trainer->stage)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
-    if (trainer->teachers.n)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with teachers has no stages");
+    TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
+    TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
+                 "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
     made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
-    if (!made) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__FAIL_IF(!made, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
     made->sum = sum;
@@ -262,10 +260,9 @@ TRF__FN trf_status trf__stage_needs(const trf_stage *stage, const trf_batch *bat
     int64_t here;
     TRF__TRY(trf__batch_needs(pass, batch, whole, need, wanted, err));
     TRF__TRY(trf__check_ordinal(t, batch, err));
-    if (t->options.parts)
-        return trf__fail(err, TRF_E_STATE, -1, "parts",
-                         "a stage computes the batches that it gets: parts must be 0, got %d",
-                         (int)t->options.parts);
+    TRF__FAIL_IF(t->options.parts, TRF_E_STATE, -1, "parts",
+                 "a stage computes the batches that it gets: parts must be 0, got %d",
+                 (int)t->options.parts);
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, need, &here, err));
     rows[0] = need->source_rows * trf__copies(&t->options);
     rows[1] = need->target_rows * trf__copies(&t->options);

@@ -584,9 +584,8 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->micro == 0)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "there are no gradients: call trf_trainer_forward_backward first");
+    TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
+                 "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
@@ -673,13 +672,10 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     trf__clip_result clip_result;
-    if (step < 0 || step > INT64_MAX / 2)
-        return trf__fail(err, TRF_E_STATE, step, "trf.step",
-                         "the step must be 0 or more and below 2^62, got %lld", (long long)step);
-    if (updates < 0 || updates > step)
-        return trf__fail(err, TRF_E_STATE, updates, "trf.updates",
-                         "expected 0 to %lld updates, got %lld",
-                         (long long)step, (long long)updates);
+    TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
+                 "the step must be 0 or more and below 2^62, got %lld", (long long)step);
+    TRF__FAIL_IF(updates < 0 || updates > step, TRF_E_STATE, updates, "trf.updates",
+                 "expected 0 to %lld updates, got %lld", (long long)step, (long long)updates);
     TRF__ZERO(clip_result);
     clip_result.updates = updates;
     t->step = step;

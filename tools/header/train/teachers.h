@@ -99,15 +99,14 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
 {
     const trf_model *model = t->model;
     if (!teacher) return trf__fail_null(err, "teachers");
-    if (teacher == model)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                         "teacher %d is the trained model itself", (int)k);
+    TRF__FAIL_IF(teacher == model, TRF_E_INVALID_ARG, k, "teachers",
+                 "teacher %d is the trained model itself", (int)k);
     TRF__TRY(trf__check_models(model, teacher, k, 1, err));
-    if (trf__has_source(&model->config) &&
-        (teacher->config.source_vocab != model->config.source_vocab ||
-         !trf__same_tokens(model->source, teacher->source)))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                         "teacher %d has another source vocabulary than the trained model", (int)k);
+    TRF__FAIL_IF(trf__has_source(&model->config) &&
+                 (teacher->config.source_vocab != model->config.source_vocab ||
+                 !trf__same_tokens(model->source, teacher->source)), TRF_E_INVALID_ARG, k,
+                 "teachers", "teacher %d has another source vocabulary than the trained model",
+                 (int)k);
     if (teacher->config.max_length >= model->config.max_length) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
                      "teacher %d reads at most %d tokens, but the trained model %d", (int)k,
@@ -138,19 +137,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
-    if (n > 0 && trainer->stage)
-        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with a stage has no teachers");
-    if (n > 0 && trainer->pass.config->label_kind)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "label_kind",
-                         "labels that are numbers are no distribution that teachers could give");
+    TRF__FAIL_IF(n > 0 && trainer->stage, TRF_E_STATE, -1, "trainer",
+                 "a trainer with a stage has no teachers");
+    TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
+                 "labels that are numbers are no distribution that teachers could give");
     for (k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
         made.passes = (trf__pass *)trf__alloc_zeroed(&trainer->options.hooks,
                                                      trf__bytes(n, sizeof *made.passes));
-    if (n > 0 && !made.passes)
-        return trf__fail(err, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers", (int)n);
+    TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
+                 (int)n);
     made.n = n;
     for (k = 0; k < n && status == TRF_OK; k++)
         status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);

@@ -311,22 +311,19 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     const trf__run *run = &t->pass.run;
     const trf__layout *layout = &t->model->layout;
     t->missed = (int64_t *)trf__alloc(&t->options.hooks, trf__marks_bytes(layout->n_params));
-    if (!t->missed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "trainer",
-                         "no memory to count the updates that %d parameters missed",
-                         (int)layout->n_params);
+    TRF__FAIL_IF(!t->missed, TRF_E_NOMEM, -1, "trainer",
+                 "no memory to count the updates that %d parameters missed", (int)layout->n_params);
     memset(t->missed, 0, trf__marks_bytes(layout->n_params));
     t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
     t->n_tiles = layout->n_tiles;
     t->arena_bytes = trf__trainer_layout(t, run, layout, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
-    if (!t->arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "gradients",
-                         "no memory for gradients and moments of %lld weights: %llu bytes, with "
-                         "gradients for each part of a batch that this rank computes (%d)",
-                         (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
-                         (int)trf__rounds(&t->options));
+    TRF__FAIL_IF(!t->arena, TRF_E_NOMEM, -1, "gradients",
+                 "no memory for gradients and moments of %lld weights: %llu bytes, with gradients "
+                 "for each part of a batch that this rank computes (%d)",
+                 (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
+                 (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
     trf__split_params(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
@@ -397,7 +394,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
-    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
+    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;
@@ -447,15 +444,13 @@ TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_tra
     const trf_device *device = &trainer->model->config.device;
     int have = trf__device_with(device, trainer->options.threads).threads;
     int wanted = trf__device_with(device, o->threads).threads;
-    if (wanted != have)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
-                         "the number of threads of a trainer cannot change: it has %d, got %d",
-                         have, wanted);
-    if (trf__rounds(o) != trf__rounds(&trainer->options))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "parts",
-                         "the number of parts that a trainer computes cannot change: it is %d, "
-                         "got %d parts for %d rank%s", trf__rounds(&trainer->options), o->parts,
-                         o->n_ranks, trf__plural(o->n_ranks));
+    TRF__FAIL_IF(wanted != have, TRF_E_INVALID_ARG, -1, "threads",
+                 "the number of threads of a trainer cannot change: it has %d, got %d", have,
+                 wanted);
+    TRF__FAIL_IF(trf__rounds(o) != trf__rounds(&trainer->options), TRF_E_INVALID_ARG, -1, "parts",
+                 "the number of parts that a trainer computes cannot change: it is %d, got %d "
+                 "parts for %d rank%s", trf__rounds(&trainer->options), o->parts, o->n_ranks,
+                 trf__plural(o->n_ranks));
     if (hooks->alloc == old->alloc && hooks->free == old->free &&
         (!old->alloc || hooks->user == old->user))
         return TRF_OK;
@@ -534,9 +529,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
             trainer->frozen[i] = frozen ? '1' : '0';
             n++;
         }
-    if (n == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
-                         "no parameter of the model matches \"%.80s\"", pattern);
+    TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
+                 "no parameter of the model matches \"%.80s\"", pattern);
     trf__split_params(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;

@@ -49,14 +49,11 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
                                       int64_t count, trf_error *err)
 {
     int64_t n = trf_tensor_count(t);
-    if (!t->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, i, list,
-                         "%s: tensor %d must have data in the host's memory", list, (int)i);
+    TRF__FAIL_IF(!t->data, TRF_E_INVALID_ARG, i, list,
+                 "%s: tensor %d must have data in the host's memory", list, (int)i);
     if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
-    if (!count)
-        return trf__fail(err, TRF_E_SHAPE, i, list,
-                         "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
-                         (int)i, (long long)n);
+    TRF__FAIL_IF(!count, TRF_E_SHAPE, i, list,
+                 "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list, (int)i, (long long)n);
     return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld",
                      list, (int)i, (long long)count, (long long)n);
 }
@@ -78,15 +75,13 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
                        weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
     }
     layout->n_params = n;
-    if (!layout->params)
-        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
+    TRF__FAIL_IF(!layout->params, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
     TRF__TRY(trf__model_weights(&u->model, err));
     TRF__TRY(run.backend->open(&run, err));
     t->pass.run = run;
     t->pass.block.bytes = sizeof(trf__now);
     t->pass.block.device = (char *)run.backend->alloc(&run, sizeof(trf__now));
-    if (!t->pass.block.device)
-        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__FAIL_IF(!t->pass.block.device, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
     return trf__trainer_arena(t, err);
 }
 
@@ -116,7 +111,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
     u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
-    if (!u) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__FAIL_IF(!u, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
     u->model.config = c;
     u->model.run = trf__run_on(&c.device, &o.hooks);
     u->trainer.model = &u->model;
