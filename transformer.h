@@ -4283,6 +4283,25 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
+/* Memory for n items of a type, or NULL. */
+#define TRF__NEW(type, hooks, n) \
+    ((type *)trf__alloc(hooks, trf__bytes((int64_t)(n), sizeof(type))))
+#define TRF__NEW_ZEROED(type, hooks, n) \
+    ((type *)trf__alloc_zeroed(hooks, trf__bytes((int64_t)(n), sizeof(type))))
+
+/* The same into `to`. If there is no memory, the calling function fails: "no memory " and the rest
+   of the arguments, a format. */
+#define TRF__ALLOC(type, to, hooks, n, what, ...) \
+    do { \
+        (to) = TRF__NEW(type, hooks, n); \
+        TRF__FAIL_IF(!(to), TRF_E_NOMEM, -1, what, "no memory " __VA_ARGS__); \
+    } while (0)
+#define TRF__ALLOC_ZEROED(type, to, hooks, n, what, ...) \
+    do { \
+        (to) = TRF__NEW_ZEROED(type, hooks, n); \
+        TRF__FAIL_IF(!(to), TRF_E_NOMEM, -1, what, "no memory " __VA_ARGS__); \
+    } while (0)
+
 /* Frees an array of so many items. */
 #define TRF__FREE(hooks, items, n) trf__free(hooks, items, trf__bytes(n, sizeof *(items)))
 
@@ -4303,6 +4322,9 @@ TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
                                  (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
     return piece;
 }
+
+/* n items of a type. */
+#define TRF__TAKE(type, cursor, n) ((type *)trf__take(cursor, (int64_t)(n), sizeof(type)))
 
 TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
 {
@@ -6779,18 +6801,16 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
     int64_t groups = trf__n_groups(&beam->phrases), has = trf__has_phrases(&beam->phrases);
-    beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
-    beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
-    beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
-    beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->met    = (trf__met *)trf__take(&cursor, has * 2 * width * (beam->phrases.n + 1),
-                                         sizeof *beam->met);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
-                                            sizeof *beam->chosen);
-    beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
-    beam->share  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->share);
-    beam->taken  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->taken);
-    beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
+    beam->sum    = TRF__TAKE(double, &cursor, width);
+    beam->token  = TRF__TAKE(int32_t, &cursor, nodes);
+    beam->parent = TRF__TAKE(int32_t, &cursor, nodes);
+    beam->own    = TRF__TAKE(double, &cursor, nodes);
+    beam->met    = TRF__TAKE(trf__met, &cursor, has * 2 * width * (beam->phrases.n + 1));
+    beam->chosen = TRF__TAKE(trf__chosen, &cursor, groups * width * beam->search.candidates);
+    beam->n_chosen = TRF__TAKE(int32_t, &cursor, groups);
+    beam->share  = TRF__TAKE(int32_t, &cursor, groups);
+    beam->taken  = TRF__TAKE(int32_t, &cursor, groups);
+    beam->best   = TRF__TAKE(trf__finished, &cursor, beam->keep);
     return cursor.used;
 }
 
@@ -12506,12 +12526,12 @@ TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, in
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
     j->logits = trf__take_reals(&cursor, group, trf__round_up(vocab, 16));
-    j->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    j->hit = TRF__TAKE(int32_t, &cursor, rows);
     j->panels = NULL;
     if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
         j->panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
     if (!paired) return cursor.used;
-    j->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    j->divergence = TRF__TAKE(double, &cursor, rows / 2);
     j->pair_x = trf__take_reals(&cursor, group, d);
     j->pair_dx = trf__take_reals(&cursor, group, d);
     j->apart = trf__take_reals(&cursor, device->threads, trf__round_up(vocab, 16));
@@ -13808,7 +13828,7 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
 /* Opens without scratch: trf__cpu_reserve makes it when the sizes are known. */
 TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
-    trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
+    trf__cpu *cpu = TRF__NEW_ZEROED(trf__cpu, &run->hooks, 1);
     trf_status status;
     TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
@@ -16394,9 +16414,9 @@ TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *devic
     TRF__ZERO(*to);
     to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
                                                                   trf__cuda_element(device)));
-    to->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    to->hit = TRF__TAKE(int32_t, &cursor, rows);
     if (!paired) return cursor.used;
-    to->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    to->divergence = TRF__TAKE(double, &cursor, rows / 2);
     to->pair_x = (trf__act *)trf__take(&cursor, chunk, bytes);
     to->pair_dx = (trf__act *)trf__take(&cursor, chunk, bytes);
     return cursor.used;
@@ -17147,7 +17167,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 /* After a failure trf__cuda_close frees what was made. */
 TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 {
-    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
+    trf__cuda *cuda = TRF__NEW_ZEROED(trf__cuda, &run->hooks, 1);
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;
@@ -18434,7 +18454,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
     *text = NULL;
     TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     *n = (size_t)facts.size;
-    *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
+    *text = facts.size < SIZE_MAX ? TRF__NEW(char, hooks, *n + 1) : NULL;
     if (!*text) {
         trf__close(fd);
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
@@ -18554,8 +18574,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     TRF__TRY(trf__save_target(path, &old, &exists, err));
     TRF__FAIL_IF(strlen(path) > INT_MAX - 64, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
-    saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    TRF__FAIL_IF(!saving->temporary, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    TRF__ALLOC(char, saving->temporary, hooks, saving->bytes, "memory", "for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)
@@ -19119,9 +19138,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     int64_t wanted = trf__capacity(64, 2 * tokens), i;
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
-    slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    TRF__FAIL_IF(!slots, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
-                 (long long)wanted);
+    TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
+                      (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
@@ -19228,8 +19246,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
                  "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
-    TRF__FAIL_IF(!v, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    TRF__ALLOC(trf_vocab, v, hooks ? hooks : &trf__no_hooks, 1, "vocab", "for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
     return TRF_OK;
@@ -19285,8 +19302,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
-    TRF__FAIL_IF(!order, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
+    TRF__ALLOC(const void *, order, &vocab->hooks, n, "vocab", "to sort %lld tokens", (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -19338,7 +19354,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
                  "expected a %s of less than 2 GiB, got a larger one", name);
     TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
     v->kind = kind;
-    v->stored = (char *)trf__alloc(&v->hooks, bytes);
+    v->stored = TRF__NEW(char, &v->hooks, bytes);
     if (!v->stored) {
         trf_vocab_destroy(v);
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a file of %llu bytes",
@@ -19418,10 +19434,8 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     const char *fault;
     uint32_t c;
     int32_t i;
-    to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
-                                                    trf__bytes(to->n, sizeof *to->items));
-    TRF__FAIL_IF(!to->items, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
-                 (int)to->n, name);
+    TRF__ALLOC_ZEROED(trf__word_rule, to->items, &v->hooks, to->n, trf__kind_names[v->kind],
+                      "for %d %s", (int)to->n, name);
     for (i = 0; i < 128; i++) to->ascii[i] = -1;
     for (i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;
@@ -19677,8 +19691,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
         return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
-    p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
-    TRF__FAIL_IF(!p->tokens, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
     for (i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
@@ -20080,8 +20093,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
-    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks,
-                                                      trf__bytes(nodes, sizeof *branches));
+    trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
@@ -20114,12 +20126,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
         cut = trf__cursor_at(block);
-        work = (trf__keyed *)trf__take(&cut, 2 * (int64_t)to.n, sizeof *work);
-        sorted = (const void **)trf__take(&cut, to.n, sizeof *sorted);
-        to.text = (char *)trf__take(&cut, v->n_bytes, 1);
-        to.at = (int64_t *)trf__take(&cut, (int64_t)to.n + 1, sizeof *to.at);
-        to.token = (int32_t *)trf__take(&cut, to.n, sizeof *to.token);
-        TRF__FAIL_IF(pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL,
+        work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
+        sorted = TRF__TAKE(const void *, &cut, to.n);
+        to.text = TRF__TAKE(char, &cut, v->n_bytes);
+        to.at = TRF__TAKE(int64_t, &cut, (int64_t)to.n + 1);
+        to.token = TRF__TAKE(int32_t, &cut, to.n);
+        TRF__FAIL_IF(pass == 0 && (block = TRF__NEW(char, &v->hooks, bytes = cut.used)) == NULL,
                      status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
@@ -20636,7 +20648,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
-    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
     int i;
     TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
@@ -20754,7 +20766,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     if (!hooks) hooks = &trf__no_hooks;
     trf__write_mapped(&w, &file);
     if (w.missing) return trf__fail_null(err, w.missing);
-    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
+    w.to = w.n > INT32_MAX ? NULL : TRF__NEW(char, hooks, w.n);
     TRF__FAIL_IF(!w.to, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
                  "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
@@ -20893,8 +20905,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
 TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
-    v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
-    TRF__FAIL_IF(!v->wordpiece, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__wordpiece, v->wordpiece, &v->hooks, 1, "wordpiece", "for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
     return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);
@@ -21348,13 +21359,12 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
     trf__byte_bpe *b = v->byte_bpe;
     int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->ranges.n;
     const char *fault = NULL;
-    char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
+    char *work = TRF__NEW(char, &v->hooks, b->longest_token);
     int32_t i;
     b->n_slots = 2;
     while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
-    b->merges = (trf__byte_merge *)trf__alloc(&v->hooks,
-                                              trf__bytes(b->n_merges, sizeof *b->merges));
-    b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
+    b->merges = TRF__NEW(trf__byte_merge, &v->hooks, b->n_merges);
+    b->slots = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_slots);
     for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
         b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
         b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
@@ -21372,7 +21382,7 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
+    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
     v->byte_bpe = b;
     TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
@@ -21481,7 +21491,7 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     for (at = text; at < end; at += bytes)
         count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
     *room = 2 * count + 1;
-    *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
+    *to = items = TRF__NEW(uint32_t, &v->hooks, *room);
     TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
                  (unsigned long long)*n);
     for (at = text, i = 0; at < end; at += bytes)
@@ -21667,7 +21677,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     }
     end = text + n;
     if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
-        copy = (char *)trf__alloc(&v->hooks, n + 1);
+        copy = TRF__NEW(char, &v->hooks, n + 1);
         if (!copy)
             status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
         else {
@@ -21721,8 +21731,8 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
     for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
-    tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
-    copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
+    tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
+    copy = begin = TRF__NEW(char, &v->hooks, n + 1);
     status = tokens && copy ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
     if (status == TRF_OK) {
@@ -23538,17 +23548,12 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     count.first = first;
     count.end = end;
     trf__lay_out(&count, config);
-    model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
-    TRF__FAIL_IF(!model, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    TRF__ALLOC_ZEROED(trf_model, model, &config->hooks, 1, "model", "for a model");
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
     model->layout = count;
-    model->layout.params =
-        (trf__param *)trf__alloc_zeroed(&config->hooks,
-                                        trf__bytes(count.n_params, sizeof(trf__param)));
-    model->layout.specs =
-        (trf__sublayer_spec *)trf__alloc_zeroed(&config->hooks,
-                                       trf__bytes(count.n_parts, sizeof(trf__sublayer_spec)));
+    model->layout.params = TRF__NEW_ZEROED(trf__param, &config->hooks, count.n_params);
+    model->layout.specs = TRF__NEW_ZEROED(trf__sublayer_spec, &config->hooks, count.n_parts);
     if (!model->layout.params || !model->layout.specs) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",
@@ -24682,8 +24687,8 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = (double *)trf__take(cursor, sentences, sizeof(double));
-    second->row_nll = (double *)trf__take(cursor, sentences, sizeof(double));
+    second->row_loss = TRF__TAKE(double, cursor, sentences);
+    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -24710,10 +24715,9 @@ TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
     int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = (double *)trf__take(cursor, rows, sizeof(double));
-    pass->loss.row_nll = (double *)trf__take(cursor, rows, sizeof(double));
-    pass->loss.sums = (trf__sums *)trf__take(cursor, c->sequence_labels ? 2 : 1,
-                                             sizeof(trf__sums));
+    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
+    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))
         pass->loss.scratch = trf__take(cursor, 1, trf__loss_room(pass));
@@ -24732,7 +24736,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_ROTARY)
         pass->table = trf__take_reals(cursor, l->longest, trf__rotary_width(c));
     if (c->positions == TRF_POSITIONS_RELATIVE)
-        pass->buckets = (int32_t *)trf__take(cursor, 2 * trf__distances(c), sizeof(int32_t));
+        pass->buckets = TRF__TAKE(int32_t, cursor, 2 * trf__distances(c));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
     bytes = trf__converted_bytes(pass, d, d);
     pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
@@ -24769,17 +24773,15 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
                              int64_t rows, int64_t n_self, int64_t n_cross)
 {
-    lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->segment = (int32_t *)trf__take(cursor, pass->config->segments ? rows : 0,
-                                          sizeof(int32_t));
-    lists->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
-    lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0,
-                                              sizeof(int32_t));
-    lists->self = (trf__span *)trf__take(cursor, n_self, sizeof(trf__span));
-    lists->cross = (trf__span *)trf__take(cursor, n_cross, sizeof(trf__span));
+    lists->ids = TRF__TAKE(int32_t, cursor, rows);
+    lists->position = TRF__TAKE(int32_t, cursor, rows);
+    lists->sentence = TRF__TAKE(int32_t, cursor, rows);
+    lists->segment = TRF__TAKE(int32_t, cursor, pass->config->segments ? rows : 0);
+    lists->targets = TRF__TAKE(int32_t, cursor, rows);
+    lists->group_rows = TRF__TAKE(int32_t, cursor, pass->training ? rows : 0);
+    lists->group_first = TRF__TAKE(int32_t, cursor, pass->training ? rows + 1 : 0);
+    lists->self = TRF__TAKE(trf__span, cursor, n_self);
+    lists->cross = TRF__TAKE(trf__span, cursor, n_cross);
 }
 
 /* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now.
@@ -24800,8 +24802,7 @@ TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
                                                trf__bytes(trf__wanted_numbers(pass->config),
                                                           sizeof(float)));
     *(device ? &pass->sequence.device : &pass->sequence.host) =
-        (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
-                             sizeof(int32_t));
+        TRF__TAKE(int32_t, &cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0);
     return cursor.used;
 }
 
@@ -25195,7 +25196,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
     bigger.block.device = (char *)on->alloc(run, bigger.block.bytes);
-    bigger.block.host = (char *)trf__alloc(&run->hooks, bigger.block.bytes);
+    bigger.block.host = TRF__NEW(char, &run->hooks, bigger.block.bytes);
     status = bigger.plan.arena && bigger.block.device && bigger.block.host ? TRF_OK :
         trf__fail(err, TRF_E_NOMEM, -1, "activations",
                   "no memory for the %llu bytes that %lld source and %lld target tokens need",
@@ -25360,10 +25361,8 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
-    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
-                                                         trf__bytes(n, sizeof(trf__sublayer)));
-    TRF__FAIL_IF(!pass->plan.sublayers, TRF_E_NOMEM, -1, "sublayers",
-                 "no memory for the list of %d sublayers", n);
+    TRF__ALLOC_ZEROED(trf__sublayer, pass->plan.sublayers, &pass->run.hooks, n, "sublayers",
+                      "for the list of %d sublayers", n);
     pass->encoder.sublayers = pass->plan.sublayers;
     pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
     trf__stack_sublayers(pass, &pass->encoder);
@@ -27142,9 +27141,9 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     t->gradients = trf__take_reals(&cursor, t->n_gradients, trf__rounds(&t->options));
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
-    t->tiles = (trf__param_tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__param_tile));
-    t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
-    t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
+    t->tiles = TRF__TAKE(trf__param_tile, &cursor, t->n_tiles);
+    t->partial = TRF__TAKE(double, &cursor, t->n_tiles);
+    t->clip_result = TRF__TAKE(trf__clip_result, &cursor, 1);
     if (packed > 0) t->pass.weights.packed = trf__take(&cursor, 1, packed);
     return cursor.used;
 }
@@ -27293,8 +27292,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     TRF__TRY(trf__needs_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
-    t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
-    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
+    TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;
@@ -27580,8 +27578,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
-        made.passes = (trf__pass *)trf__alloc_zeroed(&trainer->options.hooks,
-                                                     trf__bytes(n, sizeof *made.passes));
+        made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
@@ -28312,10 +28309,9 @@ TRF__FN void trf__stage_count(trf_stage *stage, const trf_config *c)
 TRF__FN size_t trf__stage_layout(trf_stage *stage, int64_t n_tiles, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    stage->slots = (trf__slot *)trf__take(&cursor, stage->n_slots, sizeof(trf__slot));
-    stage->whole.params = (trf__param *)trf__take(&cursor, stage->whole.n_params,
-                                                  sizeof(trf__param));
-    stage->partial = (double *)trf__take(&cursor, n_tiles, sizeof(double));
+    stage->slots = TRF__TAKE(trf__slot, &cursor, stage->n_slots);
+    stage->whole.params = TRF__TAKE(trf__param, &cursor, stage->whole.n_params);
+    stage->partial = TRF__TAKE(double, &cursor, n_tiles);
     stage->numbers = trf__take_reals(&cursor, stage->n_numbers, 1);
     return cursor.used;
 }
@@ -28330,7 +28326,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     int32_t i;
     trf__stage_count(stage, c);
     stage->bytes = trf__stage_layout(stage, t->n_tiles, NULL);
-    stage->memory = (char *)trf__alloc_zeroed(&t->options.hooks, stage->bytes);
+    stage->memory = TRF__NEW_ZEROED(char, &t->options.hooks, stage->bytes);
     stage->slots = NULL;
     stage->whole.params = NULL;
     TRF__FAIL_IF(!stage->memory, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
@@ -28364,8 +28360,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
-    made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
-    TRF__FAIL_IF(!made, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
     made->sum = sum;
@@ -28717,7 +28712,7 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     trf__run run = u->model.run;
     char name[sizeof layout->params->name];
     int32_t i;
-    layout->params = (trf__param *)trf__alloc_zeroed(&run.hooks, trf__bytes(n, sizeof(trf__param)));
+    layout->params = TRF__NEW_ZEROED(trf__param, &run.hooks, n);
     for (i = 0; layout->params && i < n; i++) {
         snprintf(name, sizeof name, "tensor %d", (int)i);
         if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
@@ -28760,8 +28755,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
     for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
-    u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
-    TRF__FAIL_IF(!u, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__ALLOC_ZEROED(trf_updater, u, &o.hooks, 1, "updater", "for an updater");
     u->model.config = c;
     u->model.run = trf__run_on(&c.device, &o.hooks);
     u->trainer.model = &u->model;
@@ -29063,7 +29057,7 @@ TRF__FN void trf__token_close(trf__token_reader *r)
 /* Copies a text. NULL: no memory. */
 TRF__FN char *trf__copied(const trf_hooks *hooks, const char *text)
 {
-    char *copy = (char *)trf__alloc(hooks, strlen(text) + 1);
+    char *copy = TRF__NEW(char, hooks, strlen(text) + 1);
     if (copy) memcpy(copy, text, strlen(text) + 1);
     return copy;
 }
@@ -29073,7 +29067,7 @@ TRF__COLD
 TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf__token_reader *r = (trf__token_reader *)trf__alloc_zeroed(hooks, sizeof *r);
+    trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
     trf__token_form *form;
     trf_os_facts facts;
     *reader = r;
@@ -29536,14 +29530,13 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
-    f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
-    TRF__FAIL_IF(!f, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");
     f->hooks = o.hooks;
     f->saving.fd = f->saving.held = -1;
     f->path = trf__copied(&o.hooks, path);
     f->saving.path = f->path;
     f->saving.bytes = strlen(path) + sizeof ".part";
-    f->saving.temporary = (char *)trf__alloc(&o.hooks, f->saving.bytes);
+    f->saving.temporary = TRF__NEW(char, &o.hooks, f->saving.bytes);
     if (f->path && f->saving.temporary) {
         snprintf(f->saving.temporary, f->saving.bytes, "%s.part", path);
         trf__token_head(f, &o);
@@ -29929,15 +29922,15 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
         c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
         pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
     }
-    c->blocks = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
-    c->pool_of = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
-    c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
-    c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, (int64_t)c->facts.longest + 2, sizeof(int32_t));
+    c->blocks = TRF__TAKE(int32_t, &cursor, c->n_blocks);
+    c->pool_of = TRF__TAKE(int32_t, &cursor, c->n_blocks);
+    c->n_in_pool = TRF__TAKE(int32_t, &cursor, c->n_pools);
+    c->order = TRF__TAKE(int32_t, &cursor, pool);
+    c->other = TRF__TAKE(int32_t, &cursor, pool);
+    c->counts = TRF__TAKE(int32_t, &cursor, (int64_t)c->facts.longest + 2);
     for (side = 0; side < 2; side++) {
-        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
-        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
+        c->lengths[side] = TRF__TAKE(int32_t, &cursor, sentences);
+        c->batch_ids[side] = TRF__TAKE(int32_t, &cursor, ids);
     }
     return cursor.used;
 }
@@ -30126,8 +30119,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
-    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    TRF__FAIL_IF(!*corpus, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    TRF__ALLOC_ZEROED(trf_corpus, *corpus, &o.hooks, 1, "corpus", "for a corpus");
     trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
     if (o.path) status = trf__corpus_attach(*corpus, &o, err);
@@ -30496,8 +30488,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     TRF__TRY(trf__begin(noise, "noise", err));
     *noise = NULL;
     TRF__TRY(trf__noise_check(&o, err));
-    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    TRF__FAIL_IF(!*noise, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
+    TRF__ALLOC_ZEROED(trf_noise, *noise, &o.hooks, 1, "noise", "for a noise generator");
     (*noise)->options = o;
     return TRF_OK;
 }
@@ -30693,9 +30684,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_er
     int32_t k;
     e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
-    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
-                                               trf__bytes(e->n - 1, sizeof *e->others));
-    TRF__FAIL_IF(!e->others, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    TRF__ALLOC_ZEROED(trf__pass, e->others, &first->run.hooks, e->n - 1, "models", "for %d models",
+                      (int)e->n);
     for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
@@ -30890,8 +30880,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     TRF__TRY(trf__ensemble_of(&ensemble, model, &o.ensemble, err));
     for (k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
-    r = (trf_reader *)trf__alloc_zeroed(&o.hooks, sizeof *r);
-    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
+    TRF__ALLOC_ZEROED(trf_reader, r, &o.hooks, 1, "reader", "for a reader");
     limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);
@@ -32261,12 +32250,12 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     r.stride = (int32_t)(r.history + trf__min64(banned, vocab));
     if (r.stride) {
         r.ids = (int32_t *)trf__take(cursor, n, trf__bytes(r.stride, sizeof(int32_t)));
-        r.counts = (int32_t *)trf__take(cursor, 2 * n, sizeof(int32_t));
+        r.counts = TRF__TAKE(int32_t, cursor, 2 * n);
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
     if (r.n_phrase_next) {
-        r.phrase_next = (int32_t *)trf__take(cursor, n * r.n_phrase_next, sizeof(int32_t));
+        r.phrase_next = TRF__TAKE(int32_t, cursor, n * r.n_phrase_next);
         r.phrase_next_scores = trf__take_reals(cursor, n, r.n_phrase_next);
     }
     return r;
@@ -32786,9 +32775,9 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
                      (long long)r->n_each);
     }
     cursor = trf__cursor_at(r->device);
-    each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
-    units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
-    symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
+    each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
+    units = TRF__TAKE(trf__unit, &cursor, r->n_units);
+    symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
@@ -32874,11 +32863,11 @@ TRF__COLD
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h,
                                 int32_t models)
 {
-    x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
-    x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
-    x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
-    x->slots = (int32_t *)trf__take(cursor, models * h->n_places * h->area, sizeof(int32_t));
-    x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
+    x->live = TRF__TAKE(int32_t, cursor, h->n_places);
+    x->progress = TRF__TAKE(trf__progress, cursor, 1);
+    x->arrivals = TRF__TAKE(trf__arrival, cursor, h->n_places);
+    x->slots = TRF__TAKE(int32_t, cursor, models * h->n_places * h->area);
+    x->prefixes = TRF__TAKE(int32_t, cursor, h->n_places * h->length);
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
@@ -32908,37 +32897,36 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
-    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
-                                                                      sizeof(int32_t));
-    l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
-    l->cross = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
+    for (i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
+    l->ids = TRF__TAKE(int32_t, &device, n);
+    l->position = TRF__TAKE(int32_t, &device, n);
+    l->only = TRF__TAKE(int32_t, &device, n);
+    l->parents = TRF__TAKE(int32_t, &device, n);
+    l->slots = TRF__TAKE(int32_t, &device, n);
+    l->self = TRF__TAKE(trf__span, &device, n);
+    l->cross = TRF__TAKE(trf__span, &device, e->n * h->n_places);
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
-            ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
+            ? TRF__TAKE(double, &device, (1 + s->ends.n) * n) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
-    h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
+    h->beams = TRF__TAKE(trf__beam, &device, h->n_places);
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
-    h->sources = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
-    h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
+    h->sources = TRF__TAKE(trf__span, &device, e->n * h->n_places);
+    h->starts = TRF__TAKE(int32_t, &device, h->n_places);
     trf__take_searches(&device, &h->there, h, e->n);
     trf__take_searches(&host, &h->here, h, e->n);
     h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
                                                      sizeof(trf__beam));
     h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
                                                  h->beam_bytes);
-    h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->ids = (int32_t *)trf__take(&host, e->n * h->n_places * h->area, sizeof(int32_t));
-    h->lengths = (int32_t *)trf__take(&host, e->n * h->n_places, sizeof(int32_t));
+    h->sentence = TRF__TAKE(int32_t, &host, h->n_places);
+    h->alive = TRF__TAKE(int32_t, &host, h->n_places);
+    h->ids = TRF__TAKE(int32_t, &host, e->n * h->n_places * h->area);
+    h->lengths = TRF__TAKE(int32_t, &host, e->n * h->n_places);
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
@@ -32968,7 +32956,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
-        h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
+        h.arena = TRF__NEW(char, &run->hooks, h.bytes);
         h.device_arena = (char *)run->backend->alloc(run, h.device_bytes);
         t->hypotheses = old = h;
         if (!h.arena || !h.device_arena) {
@@ -33051,8 +33039,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
-    t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
-    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    TRF__ALLOC_ZEROED(trf_translator, t, &search->hooks, 1, "translator", "for a translator");
     t->reader.inside = 1;
     t->ratio = trf__trained_ratio(ensemble.models[0]);
     t->search = trf__running(&ensemble.config, search, ensemble.n);
@@ -34464,19 +34451,19 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
     }
-    g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
-    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
-    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
+    g->sampled = TRF__TAKE(trf__sampled, &host, g->count);
+    g->sources = TRF__TAKE(int32_t, &host, g->n_source);
+    g->source_lengths = TRF__TAKE(int32_t, &host, g->count);
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
     d->by_row = room < threads;     /* a worker of any number may take a row */
     d->weights = trf__take_reals(&host, room, wide);
     d->few = trf__take_reals(&host, room, wide);
     d->largest = trf__take_reals(&host, room, chunks);
-    d->sums = (double *)trf__take(&host, room * chunks, sizeof(double));
-    d->order = (int32_t *)trf__take(&host, room * wide, sizeof(int32_t));
-    d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
-    d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
-    g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    d->sums = TRF__TAKE(double, &host, room * chunks);
+    d->order = TRF__TAKE(int32_t, &host, room * wide);
+    d->ids = TRF__TAKE(int32_t, &host, g->rows_per_step);
+    d->log_probabilities = TRF__TAKE(double, &host, g->rows_per_step);
+    g->uniform = TRF__TAKE(double, &host, g->rows_per_step);
     d->logits = g->logits;
     d->uniform = g->uniform;
     d->vocab = vocab;
@@ -34549,8 +34536,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     model = ensemble.models[0];
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
-    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    TRF__FAIL_IF(!g, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
     g->sampling = *sampling;
@@ -34644,7 +34630,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
     trf__sampler_layout(g);
-    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
+    g->arena = TRF__NEW(char, &g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
     TRF__FAIL_IF(!g->arena || !g->device_arena, TRF_E_NOMEM, -1, "cache",
                  "no memory for the %llu bytes that %d sequences of %lld tokens need",
@@ -38762,8 +38748,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
-    work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
-    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
+    TRF__ALLOC(uint64_t, work, hooks, 4 * n, "held", "to order %lld pairs", (long long)n);
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
@@ -39151,13 +39136,11 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;
-    s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
-    s.order = (const void **)trf__alloc(hooks, trf__bytes(n, sizeof *s.order));
+    s.at[0] = TRF__NEW(int64_t, hooks, 2 * n);
+    s.order = TRF__NEW(const void *, hooks, n);
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
-    ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
-    s.row = (int32_t *)trf__alloc(hooks,
-                                  trf__bytes(translator->reader.model->config.max_length + 1,
-                                             sizeof *s.row));
+    ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
+    s.row = TRF__NEW(int32_t, hooks, translator->reader.model->config.max_length + 1);
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
     else {
@@ -39976,8 +39959,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     TRF__TRY(trf__begin(data, "data", err));
     *data = NULL;
     TRF__TRY(trf__dataset_check(&o, err));
-    *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
-    TRF__FAIL_IF(!*data, TRF_E_NOMEM, -1, "data", "no memory for a data set");
+    TRF__ALLOC_ZEROED(trf_dataset, *data, &o.hooks, 1, "data", "for a data set");
     (*data)->options = o;
     if (o.pair) {
         (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;
@@ -41023,9 +41005,9 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     if (s->n == 0 && d->options.token_file) return TRF_OK;
     TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
-        s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
-    s->held = (char *)trf__alloc(hooks, (size_t)s->n);
-    s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
+        s->lines[side] = TRF__NEW(const char *, hooks, s->n);
+    s->held = TRF__NEW(char, hooks, (size_t)s->n);
+    s->used = TRF__NEW_ZEROED(char, hooks, (size_t)s->n);
     TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
                  "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
@@ -41071,7 +41053,7 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf
                  (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
-    to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
+    to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
     TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
     for (i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);
@@ -41596,8 +41578,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
-    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    TRF__FAIL_IF(!c, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    TRF__ALLOC_ZEROED(trf_context, c, hooks, 1, "context", "for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
@@ -42613,9 +42594,9 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
     trf__cursor cursor = trf__cursor_at(cut ? c->work.memory : NULL);
-    l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    l->row_loss = TRF__TAKE(double, &cursor, l->rows);
+    l->row_nll = TRF__TAKE(double, &cursor, l->rows);
+    l->sums = TRF__TAKE(trf__sums, &cursor, 1);
     l->work = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
                                                                  l->d, 0, 0));
     return cursor.used;
@@ -42695,4 +42676,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2544816038
+// Made from the files in tools/header by `make header`. CRC of the lines above: 419900304

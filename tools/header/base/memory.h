@@ -99,6 +99,25 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
+/* Memory for n items of a type, or NULL. */
+#define TRF__NEW(type, hooks, n) \
+    ((type *)trf__alloc(hooks, trf__bytes((int64_t)(n), sizeof(type))))
+#define TRF__NEW_ZEROED(type, hooks, n) \
+    ((type *)trf__alloc_zeroed(hooks, trf__bytes((int64_t)(n), sizeof(type))))
+
+/* The same into `to`. If there is no memory, the calling function fails: "no memory " and the rest
+   of the arguments, a format. */
+#define TRF__ALLOC(type, to, hooks, n, what, ...) \
+    do { \
+        (to) = TRF__NEW(type, hooks, n); \
+        TRF__FAIL_IF(!(to), TRF_E_NOMEM, -1, what, "no memory " __VA_ARGS__); \
+    } while (0)
+#define TRF__ALLOC_ZEROED(type, to, hooks, n, what, ...) \
+    do { \
+        (to) = TRF__NEW_ZEROED(type, hooks, n); \
+        TRF__FAIL_IF(!(to), TRF_E_NOMEM, -1, what, "no memory " __VA_ARGS__); \
+    } while (0)
+
 /* Frees an array of so many items. */
 #define TRF__FREE(hooks, items, n) trf__free(hooks, items, trf__bytes(n, sizeof *(items)))
 
@@ -119,6 +138,9 @@ TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
                                  (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
     return piece;
 }
+
+/* n items of a type. */
+#define TRF__TAKE(type, cursor, n) ((type *)trf__take(cursor, (int64_t)(n), sizeof(type)))
 
 TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
 {

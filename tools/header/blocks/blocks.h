@@ -84,8 +84,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
-    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    TRF__FAIL_IF(!c, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    TRF__ALLOC_ZEROED(trf_context, c, hooks, 1, "context", "for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);

@@ -139,9 +139,9 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
     trf__cursor cursor = trf__cursor_at(cut ? c->work.memory : NULL);
-    l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    l->row_loss = TRF__TAKE(double, &cursor, l->rows);
+    l->row_nll = TRF__TAKE(double, &cursor, l->rows);
+    l->sums = TRF__TAKE(trf__sums, &cursor, 1);
     l->work = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
                                                                  l->d, 0, 0));
     return cursor.used;

@@ -66,12 +66,12 @@ TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, in
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
     j->logits = trf__take_reals(&cursor, group, trf__round_up(vocab, 16));
-    j->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    j->hit = TRF__TAKE(int32_t, &cursor, rows);
     j->panels = NULL;
     if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
         j->panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
     if (!paired) return cursor.used;
-    j->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    j->divergence = TRF__TAKE(double, &cursor, rows / 2);
     j->pair_x = trf__take_reals(&cursor, group, d);
     j->pair_dx = trf__take_reals(&cursor, group, d);
     j->apart = trf__take_reals(&cursor, device->threads, trf__round_up(vocab, 16));

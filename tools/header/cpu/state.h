@@ -119,7 +119,7 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
 /* Opens without scratch: trf__cpu_reserve makes it when the sizes are known. */
 TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
-    trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
+    trf__cpu *cpu = TRF__NEW_ZEROED(trf__cpu, &run->hooks, 1);
     trf_status status;
     TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;

@@ -43,9 +43,9 @@ TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *devic
     TRF__ZERO(*to);
     to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
                                                                   trf__cuda_element(device)));
-    to->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    to->hit = TRF__TAKE(int32_t, &cursor, rows);
     if (!paired) return cursor.used;
-    to->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    to->divergence = TRF__TAKE(double, &cursor, rows / 2);
     to->pair_x = (trf__act *)trf__take(&cursor, chunk, bytes);
     to->pair_dx = (trf__act *)trf__take(&cursor, chunk, bytes);
     return cursor.used;

@@ -97,7 +97,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 /* After a failure trf__cuda_close frees what was made. */
 TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 {
-    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
+    trf__cuda *cuda = TRF__NEW_ZEROED(trf__cuda, &run->hooks, 1);
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;

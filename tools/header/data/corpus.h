@@ -248,15 +248,15 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
         c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
         pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
     }
-    c->blocks = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
-    c->pool_of = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
-    c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
-    c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, (int64_t)c->facts.longest + 2, sizeof(int32_t));
+    c->blocks = TRF__TAKE(int32_t, &cursor, c->n_blocks);
+    c->pool_of = TRF__TAKE(int32_t, &cursor, c->n_blocks);
+    c->n_in_pool = TRF__TAKE(int32_t, &cursor, c->n_pools);
+    c->order = TRF__TAKE(int32_t, &cursor, pool);
+    c->other = TRF__TAKE(int32_t, &cursor, pool);
+    c->counts = TRF__TAKE(int32_t, &cursor, (int64_t)c->facts.longest + 2);
     for (side = 0; side < 2; side++) {
-        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
-        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
+        c->lengths[side] = TRF__TAKE(int32_t, &cursor, sentences);
+        c->batch_ids[side] = TRF__TAKE(int32_t, &cursor, ids);
     }
     return cursor.used;
 }

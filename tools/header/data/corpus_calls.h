@@ -88,8 +88,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
     TRF__TRY(trf__corpus_check(&o, err));
-    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    TRF__FAIL_IF(!*corpus, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    TRF__ALLOC_ZEROED(trf_corpus, *corpus, &o.hooks, 1, "corpus", "for a corpus");
     trf__corpus_take(*corpus, &o);
     (*corpus)->planned = (*corpus)->counted = -1;
     if (o.path) status = trf__corpus_attach(*corpus, &o, err);

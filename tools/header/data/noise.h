@@ -200,8 +200,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     TRF__TRY(trf__begin(noise, "noise", err));
     *noise = NULL;
     TRF__TRY(trf__noise_check(&o, err));
-    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    TRF__FAIL_IF(!*noise, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
+    TRF__ALLOC_ZEROED(trf_noise, *noise, &o.hooks, 1, "noise", "for a noise generator");
     (*noise)->options = o;
     return TRF_OK;
 }

@@ -237,7 +237,7 @@ TRF__FN void trf__token_close(trf__token_reader *r)
 /* Copies a text. NULL: no memory. */
 TRF__FN char *trf__copied(const trf_hooks *hooks, const char *text)
 {
-    char *copy = (char *)trf__alloc(hooks, strlen(text) + 1);
+    char *copy = TRF__NEW(char, hooks, strlen(text) + 1);
     if (copy) memcpy(copy, text, strlen(text) + 1);
     return copy;
 }
@@ -247,7 +247,7 @@ TRF__COLD
 TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf__token_reader *r = (trf__token_reader *)trf__alloc_zeroed(hooks, sizeof *r);
+    trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
     trf__token_form *form;
     trf_os_facts facts;
     *reader = r;

@@ -204,14 +204,13 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
-    f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
-    TRF__FAIL_IF(!f, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");
     f->hooks = o.hooks;
     f->saving.fd = f->saving.held = -1;
     f->path = trf__copied(&o.hooks, path);
     f->saving.path = f->path;
     f->saving.bytes = strlen(path) + sizeof ".part";
-    f->saving.temporary = (char *)trf__alloc(&o.hooks, f->saving.bytes);
+    f->saving.temporary = TRF__NEW(char, &o.hooks, f->saving.bytes);
     if (f->path && f->saving.temporary) {
         snprintf(f->saving.temporary, f->saving.bytes, "%s.part", path);
         trf__token_head(f, &o);

@@ -403,8 +403,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
-    work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
-    TRF__FAIL_IF(!work, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
+    TRF__ALLOC(uint64_t, work, hooks, 4 * n, "held", "to order %lld pairs", (long long)n);
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */

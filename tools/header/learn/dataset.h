@@ -209,8 +209,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     TRF__TRY(trf__begin(data, "data", err));
     *data = NULL;
     TRF__TRY(trf__dataset_check(&o, err));
-    *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
-    TRF__FAIL_IF(!*data, TRF_E_NOMEM, -1, "data", "no memory for a data set");
+    TRF__ALLOC_ZEROED(trf_dataset, *data, &o.hooks, 1, "data", "for a data set");
     (*data)->options = o;
     if (o.pair) {
         (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;

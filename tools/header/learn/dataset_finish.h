@@ -80,9 +80,9 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     if (s->n == 0 && d->options.token_file) return TRF_OK;
     TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
-        s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
-    s->held = (char *)trf__alloc(hooks, (size_t)s->n);
-    s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
+        s->lines[side] = TRF__NEW(const char *, hooks, s->n);
+    s->held = TRF__NEW(char, hooks, (size_t)s->n);
+    s->used = TRF__NEW_ZEROED(char, hooks, (size_t)s->n);
     TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
                  "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
@@ -128,7 +128,7 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf
                  (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
-    to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
+    to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
     TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
     for (i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);

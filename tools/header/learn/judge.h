@@ -390,13 +390,11 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;
-    s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
-    s.order = (const void **)trf__alloc(hooks, trf__bytes(n, sizeof *s.order));
+    s.at[0] = TRF__NEW(int64_t, hooks, 2 * n);
+    s.order = TRF__NEW(const void *, hooks, n);
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
-    ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
-    s.row = (int32_t *)trf__alloc(hooks,
-                                  trf__bytes(translator->reader.model->config.max_length + 1,
-                                             sizeof *s.row));
+    ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
+    s.row = TRF__NEW(int32_t, hooks, translator->reader.model->config.max_length + 1);
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
     else {

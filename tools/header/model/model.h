@@ -227,17 +227,12 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     count.first = first;
     count.end = end;
     trf__lay_out(&count, config);
-    model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
-    TRF__FAIL_IF(!model, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    TRF__ALLOC_ZEROED(trf_model, model, &config->hooks, 1, "model", "for a model");
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
     model->layout = count;
-    model->layout.params =
-        (trf__param *)trf__alloc_zeroed(&config->hooks,
-                                        trf__bytes(count.n_params, sizeof(trf__param)));
-    model->layout.specs =
-        (trf__sublayer_spec *)trf__alloc_zeroed(&config->hooks,
-                                       trf__bytes(count.n_parts, sizeof(trf__sublayer_spec)));
+    model->layout.params = TRF__NEW_ZEROED(trf__param, &config->hooks, count.n_params);
+    model->layout.specs = TRF__NEW_ZEROED(trf__sublayer_spec, &config->hooks, count.n_parts);
     if (!model->layout.params || !model->layout.specs) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",

@@ -74,18 +74,16 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
     int64_t groups = trf__n_groups(&beam->phrases), has = trf__has_phrases(&beam->phrases);
-    beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
-    beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
-    beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
-    beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->met    = (trf__met *)trf__take(&cursor, has * 2 * width * (beam->phrases.n + 1),
-                                         sizeof *beam->met);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
-                                            sizeof *beam->chosen);
-    beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
-    beam->share  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->share);
-    beam->taken  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->taken);
-    beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
+    beam->sum    = TRF__TAKE(double, &cursor, width);
+    beam->token  = TRF__TAKE(int32_t, &cursor, nodes);
+    beam->parent = TRF__TAKE(int32_t, &cursor, nodes);
+    beam->own    = TRF__TAKE(double, &cursor, nodes);
+    beam->met    = TRF__TAKE(trf__met, &cursor, has * 2 * width * (beam->phrases.n + 1));
+    beam->chosen = TRF__TAKE(trf__chosen, &cursor, groups * width * beam->search.candidates);
+    beam->n_chosen = TRF__TAKE(int32_t, &cursor, groups);
+    beam->share  = TRF__TAKE(int32_t, &cursor, groups);
+    beam->taken  = TRF__TAKE(int32_t, &cursor, groups);
+    beam->best   = TRF__TAKE(trf__finished, &cursor, beam->keep);
     return cursor.used;
 }
 

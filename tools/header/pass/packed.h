@@ -156,10 +156,8 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
-    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
-                                                         trf__bytes(n, sizeof(trf__sublayer)));
-    TRF__FAIL_IF(!pass->plan.sublayers, TRF_E_NOMEM, -1, "sublayers",
-                 "no memory for the list of %d sublayers", n);
+    TRF__ALLOC_ZEROED(trf__sublayer, pass->plan.sublayers, &pass->run.hooks, n, "sublayers",
+                      "for the list of %d sublayers", n);
     pass->encoder.sublayers = pass->plan.sublayers;
     pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
     trf__stack_sublayers(pass, &pass->encoder);

@@ -323,7 +323,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
     bigger.block.device = (char *)on->alloc(run, bigger.block.bytes);
-    bigger.block.host = (char *)trf__alloc(&run->hooks, bigger.block.bytes);
+    bigger.block.host = TRF__NEW(char, &run->hooks, bigger.block.bytes);
     status = bigger.plan.arena && bigger.block.device && bigger.block.host ? TRF_OK :
         trf__fail(err, TRF_E_NOMEM, -1, "activations",
                   "no memory for the %llu bytes that %lld source and %lld target tokens need",

@@ -322,8 +322,8 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = (double *)trf__take(cursor, sentences, sizeof(double));
-    second->row_nll = (double *)trf__take(cursor, sentences, sizeof(double));
+    second->row_loss = TRF__TAKE(double, cursor, sentences);
+    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -350,10 +350,9 @@ TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
     int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = (double *)trf__take(cursor, rows, sizeof(double));
-    pass->loss.row_nll = (double *)trf__take(cursor, rows, sizeof(double));
-    pass->loss.sums = (trf__sums *)trf__take(cursor, c->sequence_labels ? 2 : 1,
-                                             sizeof(trf__sums));
+    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
+    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))
         pass->loss.scratch = trf__take(cursor, 1, trf__loss_room(pass));
@@ -372,7 +371,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_ROTARY)
         pass->table = trf__take_reals(cursor, l->longest, trf__rotary_width(c));
     if (c->positions == TRF_POSITIONS_RELATIVE)
-        pass->buckets = (int32_t *)trf__take(cursor, 2 * trf__distances(c), sizeof(int32_t));
+        pass->buckets = TRF__TAKE(int32_t, cursor, 2 * trf__distances(c));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
     bytes = trf__converted_bytes(pass, d, d);
     pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
@@ -409,17 +408,15 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
                              int64_t rows, int64_t n_self, int64_t n_cross)
 {
-    lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->segment = (int32_t *)trf__take(cursor, pass->config->segments ? rows : 0,
-                                          sizeof(int32_t));
-    lists->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
-    lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0,
-                                              sizeof(int32_t));
-    lists->self = (trf__span *)trf__take(cursor, n_self, sizeof(trf__span));
-    lists->cross = (trf__span *)trf__take(cursor, n_cross, sizeof(trf__span));
+    lists->ids = TRF__TAKE(int32_t, cursor, rows);
+    lists->position = TRF__TAKE(int32_t, cursor, rows);
+    lists->sentence = TRF__TAKE(int32_t, cursor, rows);
+    lists->segment = TRF__TAKE(int32_t, cursor, pass->config->segments ? rows : 0);
+    lists->targets = TRF__TAKE(int32_t, cursor, rows);
+    lists->group_rows = TRF__TAKE(int32_t, cursor, pass->training ? rows : 0);
+    lists->group_first = TRF__TAKE(int32_t, cursor, pass->training ? rows + 1 : 0);
+    lists->self = TRF__TAKE(trf__span, cursor, n_self);
+    lists->cross = TRF__TAKE(trf__span, cursor, n_cross);
 }
 
 /* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now.
@@ -440,8 +437,7 @@ TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
                                                trf__bytes(trf__wanted_numbers(pass->config),
                                                           sizeof(float)));
     *(device ? &pass->sequence.device : &pass->sequence.host) =
-        (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
-                             sizeof(int32_t));
+        TRF__TAKE(int32_t, &cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0);
     return cursor.used;
 }
 

@@ -105,9 +105,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_er
     int32_t k;
     e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
-    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
-                                               trf__bytes(e->n - 1, sizeof *e->others));
-    TRF__FAIL_IF(!e->others, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    TRF__ALLOC_ZEROED(trf__pass, e->others, &first->run.hooks, e->n - 1, "models", "for %d models",
+                      (int)e->n);
     for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));

@@ -118,8 +118,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     TRF__TRY(trf__ensemble_of(&ensemble, model, &o.ensemble, err));
     for (k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
-    r = (trf_reader *)trf__alloc_zeroed(&o.hooks, sizeof *r);
-    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "reader", "no memory for a reader");
+    TRF__ALLOC_ZEROED(trf_reader, r, &o.hooks, 1, "reader", "for a reader");
     limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);

@@ -38,11 +38,11 @@ TRF__COLD
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h,
                                 int32_t models)
 {
-    x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
-    x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
-    x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
-    x->slots = (int32_t *)trf__take(cursor, models * h->n_places * h->area, sizeof(int32_t));
-    x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
+    x->live = TRF__TAKE(int32_t, cursor, h->n_places);
+    x->progress = TRF__TAKE(trf__progress, cursor, 1);
+    x->arrivals = TRF__TAKE(trf__arrival, cursor, h->n_places);
+    x->slots = TRF__TAKE(int32_t, cursor, models * h->n_places * h->area);
+    x->prefixes = TRF__TAKE(int32_t, cursor, h->n_places * h->length);
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
@@ -72,37 +72,36 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
-    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
-                                                                      sizeof(int32_t));
-    l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
-    l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
-    l->cross = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
+    for (i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
+    l->ids = TRF__TAKE(int32_t, &device, n);
+    l->position = TRF__TAKE(int32_t, &device, n);
+    l->only = TRF__TAKE(int32_t, &device, n);
+    l->parents = TRF__TAKE(int32_t, &device, n);
+    l->slots = TRF__TAKE(int32_t, &device, n);
+    l->self = TRF__TAKE(trf__span, &device, n);
+    l->cross = TRF__TAKE(trf__span, &device, e->n * h->n_places);
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
-            ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
+            ? TRF__TAKE(double, &device, (1 + s->ends.n) * n) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
-    h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
+    h->beams = TRF__TAKE(trf__beam, &device, h->n_places);
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
-    h->sources = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
-    h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
+    h->sources = TRF__TAKE(trf__span, &device, e->n * h->n_places);
+    h->starts = TRF__TAKE(int32_t, &device, h->n_places);
     trf__take_searches(&device, &h->there, h, e->n);
     trf__take_searches(&host, &h->here, h, e->n);
     h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
                                                      sizeof(trf__beam));
     h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
                                                  h->beam_bytes);
-    h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->ids = (int32_t *)trf__take(&host, e->n * h->n_places * h->area, sizeof(int32_t));
-    h->lengths = (int32_t *)trf__take(&host, e->n * h->n_places, sizeof(int32_t));
+    h->sentence = TRF__TAKE(int32_t, &host, h->n_places);
+    h->alive = TRF__TAKE(int32_t, &host, h->n_places);
+    h->ids = TRF__TAKE(int32_t, &host, e->n * h->n_places * h->area);
+    h->lengths = TRF__TAKE(int32_t, &host, e->n * h->n_places);
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
@@ -132,7 +131,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     trf__hypotheses_layout(&h, &t->reader.ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
-        h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
+        h.arena = TRF__NEW(char, &run->hooks, h.bytes);
         h.device_arena = (char *)run->backend->alloc(run, h.device_bytes);
         t->hypotheses = old = h;
         if (!h.arena || !h.device_arena) {
@@ -215,8 +214,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
-    t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
-    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    TRF__ALLOC_ZEROED(trf_translator, t, &search->hooks, 1, "translator", "for a translator");
     t->reader.inside = 1;
     t->ratio = trf__trained_ratio(ensemble.models[0]);
     t->search = trf__running(&ensemble.config, search, ensemble.n);

@@ -418,9 +418,9 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
                      (long long)r->n_each);
     }
     cursor = trf__cursor_at(r->device);
-    each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
-    units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
-    symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
+    each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
+    units = TRF__TAKE(trf__unit, &cursor, r->n_units);
+    symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);

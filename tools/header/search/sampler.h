@@ -267,19 +267,19 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
     }
-    g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
-    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
-    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
+    g->sampled = TRF__TAKE(trf__sampled, &host, g->count);
+    g->sources = TRF__TAKE(int32_t, &host, g->n_source);
+    g->source_lengths = TRF__TAKE(int32_t, &host, g->count);
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
     d->by_row = room < threads;     /* a worker of any number may take a row */
     d->weights = trf__take_reals(&host, room, wide);
     d->few = trf__take_reals(&host, room, wide);
     d->largest = trf__take_reals(&host, room, chunks);
-    d->sums = (double *)trf__take(&host, room * chunks, sizeof(double));
-    d->order = (int32_t *)trf__take(&host, room * wide, sizeof(int32_t));
-    d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
-    d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
-    g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    d->sums = TRF__TAKE(double, &host, room * chunks);
+    d->order = TRF__TAKE(int32_t, &host, room * wide);
+    d->ids = TRF__TAKE(int32_t, &host, g->rows_per_step);
+    d->log_probabilities = TRF__TAKE(double, &host, g->rows_per_step);
+    g->uniform = TRF__TAKE(double, &host, g->rows_per_step);
     d->logits = g->logits;
     d->uniform = g->uniform;
     d->vocab = vocab;
@@ -352,8 +352,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     model = ensemble.models[0];
     TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
-    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    TRF__FAIL_IF(!g, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
     g->sampling = *sampling;
@@ -447,7 +446,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
     trf__sampler_layout(g);
-    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
+    g->arena = TRF__NEW(char, &g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
     TRF__FAIL_IF(!g->arena || !g->device_arena, TRF_E_NOMEM, -1, "cache",
                  "no memory for the %llu bytes that %d sequences of %lld tokens need",

@@ -200,12 +200,12 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     r.stride = (int32_t)(r.history + trf__min64(banned, vocab));
     if (r.stride) {
         r.ids = (int32_t *)trf__take(cursor, n, trf__bytes(r.stride, sizeof(int32_t)));
-        r.counts = (int32_t *)trf__take(cursor, 2 * n, sizeof(int32_t));
+        r.counts = TRF__TAKE(int32_t, cursor, 2 * n);
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
     if (r.n_phrase_next) {
-        r.phrase_next = (int32_t *)trf__take(cursor, n * r.n_phrase_next, sizeof(int32_t));
+        r.phrase_next = TRF__TAKE(int32_t, cursor, n * r.n_phrase_next);
         r.phrase_next_scores = trf__take_reals(cursor, n, r.n_phrase_next);
     }
     return r;

@@ -336,7 +336,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
     *text = NULL;
     TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     *n = (size_t)facts.size;
-    *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
+    *text = facts.size < SIZE_MAX ? TRF__NEW(char, hooks, *n + 1) : NULL;
     if (!*text) {
         trf__close(fd);
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
@@ -456,8 +456,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     TRF__TRY(trf__save_target(path, &old, &exists, err));
     TRF__FAIL_IF(strlen(path) > INT_MAX - 64, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
-    saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    TRF__FAIL_IF(!saving->temporary, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    TRF__ALLOC(char, saving->temporary, hooks, saving->bytes, "memory", "for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)

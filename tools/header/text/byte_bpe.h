@@ -308,13 +308,12 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
     trf__byte_bpe *b = v->byte_bpe;
     int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->ranges.n;
     const char *fault = NULL;
-    char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
+    char *work = TRF__NEW(char, &v->hooks, b->longest_token);
     int32_t i;
     b->n_slots = 2;
     while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
-    b->merges = (trf__byte_merge *)trf__alloc(&v->hooks,
-                                              trf__bytes(b->n_merges, sizeof *b->merges));
-    b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
+    b->merges = TRF__NEW(trf__byte_merge, &v->hooks, b->n_merges);
+    b->slots = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_slots);
     for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
         b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
         b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
@@ -332,7 +331,7 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
+    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
     v->byte_bpe = b;
     TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");

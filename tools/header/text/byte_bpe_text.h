@@ -111,7 +111,7 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     for (at = text; at < end; at += bytes)
         count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
     *room = 2 * count + 1;
-    *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
+    *to = items = TRF__NEW(uint32_t, &v->hooks, *room);
     TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
                  (unsigned long long)*n);
     for (at = text, i = 0; at < end; at += bytes)
@@ -297,7 +297,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     }
     end = text + n;
     if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
-        copy = (char *)trf__alloc(&v->hooks, n + 1);
+        copy = TRF__NEW(char, &v->hooks, n + 1);
         if (!copy)
             status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
         else {
@@ -351,8 +351,8 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
     trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
     for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
-    tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
-    copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
+    tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
+    copy = begin = TRF__NEW(char, &v->hooks, n + 1);
     status = tokens && copy ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
     if (status == TRF_OK) {

@@ -202,8 +202,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
         return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
-    p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
-    TRF__FAIL_IF(!p->tokens, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
     for (i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;

@@ -370,8 +370,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
-    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks,
-                                                      trf__bytes(nodes, sizeof *branches));
+    trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
     int64_t done, planted = 1;
     trf_status status;
@@ -404,12 +403,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
         cut = trf__cursor_at(block);
-        work = (trf__keyed *)trf__take(&cut, 2 * (int64_t)to.n, sizeof *work);
-        sorted = (const void **)trf__take(&cut, to.n, sizeof *sorted);
-        to.text = (char *)trf__take(&cut, v->n_bytes, 1);
-        to.at = (int64_t *)trf__take(&cut, (int64_t)to.n + 1, sizeof *to.at);
-        to.token = (int32_t *)trf__take(&cut, to.n, sizeof *to.token);
-        TRF__FAIL_IF(pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL,
+        work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
+        sorted = TRF__TAKE(const void *, &cut, to.n);
+        to.text = TRF__TAKE(char, &cut, v->n_bytes);
+        to.at = TRF__TAKE(int64_t, &cut, (int64_t)to.n + 1);
+        to.token = TRF__TAKE(int32_t, &cut, to.n);
+        TRF__FAIL_IF(pass == 0 && (block = TRF__NEW(char, &v->hooks, bytes = cut.used)) == NULL,
                      status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);

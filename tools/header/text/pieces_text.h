@@ -91,7 +91,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 /* Fills a new vocabulary from its stored bytes. */
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
-    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
     int i;
     TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
@@ -209,7 +209,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     if (!hooks) hooks = &trf__no_hooks;
     trf__write_mapped(&w, &file);
     if (w.missing) return trf__fail_null(err, w.missing);
-    w.to = w.n > INT32_MAX ? NULL : (char *)trf__alloc(hooks, w.n);
+    w.to = w.n > INT32_MAX ? NULL : TRF__NEW(char, hooks, w.n);
     TRF__FAIL_IF(!w.to, w.n > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
                  "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;

@@ -288,9 +288,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     int64_t wanted = trf__capacity(64, 2 * tokens), i;
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
-    slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    TRF__FAIL_IF(!slots, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
-                 (long long)wanted);
+    TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
+                      (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;

@@ -69,8 +69,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
                  "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &trf__no_hooks, sizeof *v);
-    TRF__FAIL_IF(!v, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    TRF__ALLOC(trf_vocab, v, hooks ? hooks : &trf__no_hooks, 1, "vocab", "for a vocabulary");
     trf__vocab_init(v, kind, hooks);
     *vocab = v;
     return TRF_OK;
@@ -126,8 +125,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order = (const void **)trf__alloc(&vocab->hooks, trf__bytes(n, sizeof *order));
-    TRF__FAIL_IF(!order, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
+    TRF__ALLOC(const void *, order, &vocab->hooks, n, "vocab", "to sort %lld tokens", (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -179,7 +177,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
                  "expected a %s of less than 2 GiB, got a larger one", name);
     TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
     v->kind = kind;
-    v->stored = (char *)trf__alloc(&v->hooks, bytes);
+    v->stored = TRF__NEW(char, &v->hooks, bytes);
     if (!v->stored) {
         trf_vocab_destroy(v);
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a file of %llu bytes",
@@ -259,10 +257,8 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
     const char *fault;
     uint32_t c;
     int32_t i;
-    to->items = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
-                                                    trf__bytes(to->n, sizeof *to->items));
-    TRF__FAIL_IF(!to->items, TRF_E_NOMEM, -1, trf__kind_names[v->kind], "no memory for %d %s",
-                 (int)to->n, name);
+    TRF__ALLOC_ZEROED(trf__word_rule, to->items, &v->hooks, to->n, trf__kind_names[v->kind],
+                      "for %d %s", (int)to->n, name);
     for (i = 0; i < 128; i++) to->ascii[i] = -1;
     for (i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;

@@ -139,8 +139,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
 TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
-    v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
-    TRF__FAIL_IF(!v->wordpiece, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__wordpiece, v->wordpiece, &v->hooks, 1, "wordpiece", "for a vocabulary");
     TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
     return trf__stored_tokens(v, at, n_tokens, &v->wordpiece->longest_token, err);

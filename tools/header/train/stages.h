@@ -72,10 +72,9 @@ TRF__FN void trf__stage_count(trf_stage *stage, const trf_config *c)
 TRF__FN size_t trf__stage_layout(trf_stage *stage, int64_t n_tiles, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    stage->slots = (trf__slot *)trf__take(&cursor, stage->n_slots, sizeof(trf__slot));
-    stage->whole.params = (trf__param *)trf__take(&cursor, stage->whole.n_params,
-                                                  sizeof(trf__param));
-    stage->partial = (double *)trf__take(&cursor, n_tiles, sizeof(double));
+    stage->slots = TRF__TAKE(trf__slot, &cursor, stage->n_slots);
+    stage->whole.params = TRF__TAKE(trf__param, &cursor, stage->whole.n_params);
+    stage->partial = TRF__TAKE(double, &cursor, n_tiles);
     stage->numbers = trf__take_reals(&cursor, stage->n_numbers, 1);
     return cursor.used;
 }
@@ -90,7 +89,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     int32_t i;
     trf__stage_count(stage, c);
     stage->bytes = trf__stage_layout(stage, t->n_tiles, NULL);
-    stage->memory = (char *)trf__alloc_zeroed(&t->options.hooks, stage->bytes);
+    stage->memory = TRF__NEW_ZEROED(char, &t->options.hooks, stage->bytes);
     stage->slots = NULL;
     stage->whole.params = NULL;
     TRF__FAIL_IF(!stage->memory, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
@@ -124,8 +123,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
-    made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
-    TRF__FAIL_IF(!made, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
     made->sum = sum;

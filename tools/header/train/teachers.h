@@ -145,8 +145,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
-        made.passes = (trf__pass *)trf__alloc_zeroed(&trainer->options.hooks,
-                                                     trf__bytes(n, sizeof *made.passes));
+        made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;

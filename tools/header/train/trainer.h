@@ -242,9 +242,9 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     t->gradients = trf__take_reals(&cursor, t->n_gradients, trf__rounds(&t->options));
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
-    t->tiles = (trf__param_tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__param_tile));
-    t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
-    t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
+    t->tiles = TRF__TAKE(trf__param_tile, &cursor, t->n_tiles);
+    t->partial = TRF__TAKE(double, &cursor, t->n_tiles);
+    t->clip_result = TRF__TAKE(trf__clip_result, &cursor, 1);
     if (packed > 0) t->pass.weights.packed = trf__take(&cursor, 1, packed);
     return cursor.used;
 }
@@ -393,8 +393,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     TRF__TRY(trf__needs_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
-    t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
-    TRF__FAIL_IF(!t, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
+    TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
     t->model = model;
     t->options = *options;
     t->learning.stopping.validated = -1;

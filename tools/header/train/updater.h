@@ -67,7 +67,7 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     trf__run run = u->model.run;
     char name[sizeof layout->params->name];
     int32_t i;
-    layout->params = (trf__param *)trf__alloc_zeroed(&run.hooks, trf__bytes(n, sizeof(trf__param)));
+    layout->params = TRF__NEW_ZEROED(trf__param, &run.hooks, n);
     for (i = 0; layout->params && i < n; i++) {
         snprintf(name, sizeof name, "tensor %d", (int)i);
         if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
@@ -110,8 +110,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
     for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
-    u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
-    TRF__FAIL_IF(!u, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    TRF__ALLOC_ZEROED(trf_updater, u, &o.hooks, 1, "updater", "for an updater");
     u->model.config = c;
     u->model.run = trf__run_on(&c.device, &o.hooks);
     u->trainer.model = &u->model;
