@@ -4092,6 +4092,10 @@ TRF__FN trf_status trf__begin(const void *object, const char *name, trf_error *e
     return object ? TRF_OK : trf__fail_null(err, name);
 }
 
+/* So do those that make an object: *to is NULL unless they succeed. */
+#define TRF__BEGIN_NEW(to) \
+    do { TRF__TRY(trf__begin(to, #to, err)); *(to) = NULL; } while (0)
+
 /* The plural ending of a noun after a number. */
 TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
 
@@ -19241,8 +19245,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
                                     trf_error *err)
 {
     trf_vocab *v;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
                  "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
@@ -19347,8 +19350,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
 {
     const char *name = kind == TRF_SENTENCEPIECE ? "model" : "file";
     trf_vocab *v;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!file) return trf__fail_null(err, name);
     TRF__FAIL_IF(bytes > INT32_MAX, TRF_E_LIMIT, -1, "bytes",
                  "expected a %s of less than 2 GiB, got a larger one", name);
@@ -20754,8 +20756,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     trf__written w = {NULL, 0, NULL};
     trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
@@ -22177,8 +22178,7 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     size_t n;
     TRF__ZERO(o);
     if (options) o = *options;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!path && !o.memory) return trf__fail_null(err, "path");
     TRF__FAIL_IF(path && o.memory, TRF_E_INVALID_ARG, -1, "memory",
                  "expected a path or memory, got both");
@@ -22197,8 +22197,7 @@ TRF__COLD
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
                                   trf_error *err)
 {
-    TRF__TRY(trf__begin(copy, "copy", err));
-    *copy = NULL;
+    TRF__BEGIN_NEW(copy);
     if (!vocab) return trf__fail_null(err, "vocab");
     if (!vocab->finished) return trf__fail_learning(err);
     return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab),
@@ -23657,8 +23656,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 {
     trf_model_options o;
     const trf_model *m;
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
     TRF__ZERO(o);
@@ -27286,8 +27284,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     trf_device device;
     trf_status status;
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    *trainer = NULL;
+    TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__needs_floats(model, err));
     if (!options) options = &defaults;
@@ -28351,8 +28348,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 {
     trf_stage *made;
     trf_status status;
-    TRF__TRY(trf__begin(stage, "stage", err));
-    *stage = NULL;
+    TRF__BEGIN_NEW(stage);
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
@@ -28741,8 +28737,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     trf_config c;
     trf_status status;
     int32_t i;
-    TRF__TRY(trf__begin(updater, "updater", err));
-    *updater = NULL;
+    TRF__BEGIN_NEW(updater);
     TRF__ZERO(c);
     c.d_model = d_model;
     c.hooks = o.hooks;
@@ -29524,8 +29519,7 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     trf_os_facts there;
     trf_status status;
     int exists;
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
+    TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
@@ -30116,8 +30110,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
+    TRF__BEGIN_NEW(corpus);
     TRF__TRY(trf__corpus_check(&o, err));
     TRF__ALLOC_ZEROED(trf_corpus, *corpus, &o.hooks, 1, "corpus", "for a corpus");
     trf__corpus_take(*corpus, &o);
@@ -30485,8 +30478,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
                                     trf_error *err)
 {
     trf_noise_options o = options ? *options : trf_noise_defaults();
-    TRF__TRY(trf__begin(noise, "noise", err));
-    *noise = NULL;
+    TRF__BEGIN_NEW(noise);
     TRF__TRY(trf__noise_check(&o, err));
     TRF__ALLOC_ZEROED(trf_noise, *noise, &o.hooks, 1, "noise", "for a noise generator");
     (*noise)->options = o;
@@ -30869,8 +30861,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     trf_reader *r;
     trf_status status;
     int32_t k;
-    TRF__TRY(trf__begin(reader, "reader", err));
-    *reader = NULL;
+    TRF__BEGIN_NEW(reader);
     TRF__ZERO(o);
     if (options) o = *options;
     TRF__TRY(trf__check_product_weights(o.weights, err));
@@ -33034,8 +33025,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf__limits limits;
     trf_status status;
     int32_t k;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    *translator = NULL;
+    TRF__BEGIN_NEW(translator);
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
@@ -34529,8 +34519,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     trf_sampler *g;
     trf_device device;
     trf_status status;
-    TRF__TRY(trf__begin(sampler, "sampler", err));
-    *sampler = NULL;
+    TRF__BEGIN_NEW(sampler);
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
@@ -39956,8 +39945,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
                                       trf_error *err)
 {
     trf_dataset_options o = options ? *options : trf_dataset_defaults();
-    TRF__TRY(trf__begin(data, "data", err));
-    *data = NULL;
+    TRF__BEGIN_NEW(data);
     TRF__TRY(trf__dataset_check(&o, err));
     TRF__ALLOC_ZEROED(trf_dataset, *data, &o.hooks, 1, "data", "for a data set");
     (*data)->options = o;
@@ -41423,8 +41411,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
 {
     const trf_token_facts *f = data ? &data->told.learn : NULL;
     trf_status status;
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
@@ -41486,8 +41473,7 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     trf_status status = TRF_OK;
     int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished) TRF__TRY(trf_dataset_finish(data, err));
     TRF__FAIL_IF(!data->corpus, TRF_E_STATE, -1, "data",
@@ -41572,8 +41558,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_hooks none;
     trf_context *c;
     trf_status status;
-    TRF__TRY(trf__begin(context, "context", err));
-    *context = NULL;
+    TRF__BEGIN_NEW(context);
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));
@@ -42676,4 +42661,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 419900304
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3545254746

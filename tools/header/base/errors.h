@@ -137,6 +137,10 @@ TRF__FN trf_status trf__begin(const void *object, const char *name, trf_error *e
     return object ? TRF_OK : trf__fail_null(err, name);
 }
 
+/* So do those that make an object: *to is NULL unless they succeed. */
+#define TRF__BEGIN_NEW(to) \
+    do { TRF__TRY(trf__begin(to, #to, err)); *(to) = NULL; } while (0)
+
 /* The plural ending of a noun after a number. */
 TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
 

@@ -78,8 +78,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_hooks none;
     trf_context *c;
     trf_status status;
-    TRF__TRY(trf__begin(context, "context", err));
-    *context = NULL;
+    TRF__BEGIN_NEW(context);
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));

@@ -85,8 +85,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
+    TRF__BEGIN_NEW(corpus);
     TRF__TRY(trf__corpus_check(&o, err));
     TRF__ALLOC_ZEROED(trf_corpus, *corpus, &o.hooks, 1, "corpus", "for a corpus");
     trf__corpus_take(*corpus, &o);

@@ -197,8 +197,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
                                     trf_error *err)
 {
     trf_noise_options o = options ? *options : trf_noise_defaults();
-    TRF__TRY(trf__begin(noise, "noise", err));
-    *noise = NULL;
+    TRF__BEGIN_NEW(noise);
     TRF__TRY(trf__noise_check(&o, err));
     TRF__ALLOC_ZEROED(trf_noise, *noise, &o.hooks, 1, "noise", "for a noise generator");
     (*noise)->options = o;

@@ -198,8 +198,7 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     trf_os_facts there;
     trf_status status;
     int exists;
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
+    TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");

@@ -206,8 +206,7 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
                                       trf_error *err)
 {
     trf_dataset_options o = options ? *options : trf_dataset_defaults();
-    TRF__TRY(trf__begin(data, "data", err));
-    *data = NULL;
+    TRF__BEGIN_NEW(data);
     TRF__TRY(trf__dataset_check(&o, err));
     TRF__ALLOC_ZEROED(trf_dataset, *data, &o.hooks, 1, "data", "for a data set");
     (*data)->options = o;

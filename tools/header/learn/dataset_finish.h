@@ -498,8 +498,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
 {
     const trf_token_facts *f = data ? &data->told.learn : NULL;
     trf_status status;
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
@@ -561,8 +560,7 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     trf_status status = TRF_OK;
     int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished) TRF__TRY(trf_dataset_finish(data, err));
     TRF__FAIL_IF(!data->corpus, TRF_E_STATE, -1, "data",

@@ -336,8 +336,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 {
     trf_model_options o;
     const trf_model *m;
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
     TRF__ZERO(o);

@@ -107,8 +107,7 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     trf_reader *r;
     trf_status status;
     int32_t k;
-    TRF__TRY(trf__begin(reader, "reader", err));
-    *reader = NULL;
+    TRF__BEGIN_NEW(reader);
     TRF__ZERO(o);
     if (options) o = *options;
     TRF__TRY(trf__check_product_weights(o.weights, err));

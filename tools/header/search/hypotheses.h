@@ -209,8 +209,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf__limits limits;
     trf_status status;
     int32_t k;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    *translator = NULL;
+    TRF__BEGIN_NEW(translator);
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
     for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));

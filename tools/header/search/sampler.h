@@ -345,8 +345,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     trf_sampler *g;
     trf_device device;
     trf_status status;
-    TRF__TRY(trf__begin(sampler, "sampler", err));
-    *sampler = NULL;
+    TRF__BEGIN_NEW(sampler);
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];

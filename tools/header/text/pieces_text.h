@@ -197,8 +197,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     trf__written w = {NULL, 0, NULL};
     trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));

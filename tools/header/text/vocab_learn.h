@@ -64,8 +64,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
                                     trf_error *err)
 {
     trf_vocab *v;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     TRF__FAIL_IF(kind != TRF_WORDS && kind != TRF_CHARACTERS, TRF_E_INVALID_ARG, -1, "kind",
                  "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
@@ -170,8 +169,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
 {
     const char *name = kind == TRF_SENTENCEPIECE ? "model" : "file";
     trf_vocab *v;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!file) return trf__fail_null(err, name);
     TRF__FAIL_IF(bytes > INT32_MAX, TRF_E_LIMIT, -1, "bytes",
                  "expected a %s of less than 2 GiB, got a larger one", name);

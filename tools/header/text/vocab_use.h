@@ -335,8 +335,7 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     size_t n;
     TRF__ZERO(o);
     if (options) o = *options;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
+    TRF__BEGIN_NEW(vocab);
     if (!path && !o.memory) return trf__fail_null(err, "path");
     TRF__FAIL_IF(path && o.memory, TRF_E_INVALID_ARG, -1, "memory",
                  "expected a path or memory, got both");
@@ -355,8 +354,7 @@ TRF__COLD
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
                                   trf_error *err)
 {
-    TRF__TRY(trf__begin(copy, "copy", err));
-    *copy = NULL;
+    TRF__BEGIN_NEW(copy);
     if (!vocab) return trf__fail_null(err, "vocab");
     if (!vocab->finished) return trf__fail_learning(err);
     return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab),

@@ -114,8 +114,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 {
     trf_stage *made;
     trf_status status;
-    TRF__TRY(trf__begin(stage, "stage", err));
-    *stage = NULL;
+    TRF__BEGIN_NEW(stage);
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");

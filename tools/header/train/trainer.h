@@ -387,8 +387,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     trf_device device;
     trf_status status;
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    *trainer = NULL;
+    TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__needs_floats(model, err));
     if (!options) options = &defaults;

@@ -96,8 +96,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     trf_config c;
     trf_status status;
     int32_t i;
-    TRF__TRY(trf__begin(updater, "updater", err));
-    *updater = NULL;
+    TRF__BEGIN_NEW(updater);
     TRF__ZERO(c);
     c.d_model = d_model;
     c.hooks = o.hooks;
