@@ -4577,7 +4577,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__may_have_amx TRF__NAMED(trf__may_have_amx)
 #define trf__has_sdot TRF__NAMED(trf__has_sdot)
 #define trf__has_mmla TRF__NAMED(trf__has_mmla)
-#define trf__ TRF__NAMED(trf__)
 #define TRF__INT8_DEEPEST TRF__NAMED(TRF__INT8_DEEPEST)
 #define TRF__INT8_DEEP TRF__NAMED(TRF__INT8_DEEP)
 #define TRF__INT8_ROWS TRF__NAMED(TRF__INT8_ROWS)
@@ -4743,14 +4742,12 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_kernel TRF__NAMED(trf__cpu_kernel)
 #define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
 #define trf__pack_tile TRF__NAMED(trf__pack_tile)
-#define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
 #define trf__dropping TRF__NAMED(trf__dropping)
 #define trf__mask TRF__NAMED(trf__mask)
 #define trf__position TRF__NAMED(trf__position)
 #define trf__mask_of_row TRF__NAMED(trf__mask_of_row)
 #define trf__mask_chunk TRF__NAMED(trf__mask_chunk)
 #define trf__embed_tile TRF__NAMED(trf__embed_tile)
-#define trf__cpu_embed TRF__NAMED(trf__cpu_embed)
 #define trf__embed_drop_tile TRF__NAMED(trf__embed_drop_tile)
 #define trf__zero_columns TRF__NAMED(trf__zero_columns)
 #define trf__table_gradient TRF__NAMED(trf__table_gradient)
@@ -4772,18 +4769,14 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__act_of TRF__NAMED(trf__act_of)
 #define trf__act_slope TRF__NAMED(trf__act_slope)
 #define trf__activate_tile TRF__NAMED(trf__activate_tile)
-#define trf__cpu_activate TRF__NAMED(trf__cpu_activate)
 #define trf__activate_gradient_tile TRF__NAMED(trf__activate_gradient_tile)
-#define trf__cpu_activate_gradient TRF__NAMED(trf__cpu_activate_gradient)
 #define trf__turn TRF__NAMED(trf__turn)
 #define trf__rotate_halves TRF__NAMED(trf__rotate_halves)
 #define trf__rotate_interleaved TRF__NAMED(trf__rotate_interleaved)
 #define TRF__ROTATED TRF__NAMED(TRF__ROTATED)
 #define trf__rotate_tile TRF__NAMED(trf__rotate_tile)
-#define trf__cpu_rotate TRF__NAMED(trf__cpu_rotate)
 #define TRF__SCALED TRF__NAMED(TRF__SCALED)
 #define trf__scale_tile TRF__NAMED(trf__scale_tile)
-#define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
 #define TRF__QUERIES TRF__NAMED(TRF__QUERIES)
 #define trf__attention_scratch TRF__NAMED(trf__attention_scratch)
 #define trf__attention_layout TRF__NAMED(trf__attention_layout)
@@ -4810,7 +4803,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__attention_in_tiles TRF__NAMED(trf__attention_in_tiles)
 #define trf__attention_tiles TRF__NAMED(trf__attention_tiles)
 #define trf__attention_tile TRF__NAMED(trf__attention_tile)
-#define trf__cpu_attention TRF__NAMED(trf__cpu_attention)
 #define trf__attention_weights_tile TRF__NAMED(trf__attention_weights_tile)
 #define trf__cpu_attention_weights TRF__NAMED(trf__cpu_attention_weights)
 #define trf__attention_row_gradient TRF__NAMED(trf__attention_row_gradient)
@@ -4823,16 +4815,13 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_attention_gradient TRF__NAMED(trf__cpu_attention_gradient)
 #define trf__norm_row TRF__NAMED(trf__norm_row)
 #define trf__add_norm_tile TRF__NAMED(trf__add_norm_tile)
-#define trf__cpu_add_norm TRF__NAMED(trf__cpu_add_norm)
 #define trf__norm_dy TRF__NAMED(trf__norm_dy)
 #define trf__norm_row_gradient TRF__NAMED(trf__norm_row_gradient)
 #define trf__norm_gradient_tile TRF__NAMED(trf__norm_gradient_tile)
 #define trf__norm_gain_tile TRF__NAMED(trf__norm_gain_tile)
 #define trf__cpu_norm_gradient TRF__NAMED(trf__cpu_norm_gradient)
 #define trf__pool_tile TRF__NAMED(trf__pool_tile)
-#define trf__cpu_pool TRF__NAMED(trf__cpu_pool)
 #define trf__pool_gradient_tile TRF__NAMED(trf__pool_gradient_tile)
-#define trf__cpu_pool_gradient TRF__NAMED(trf__cpu_pool_gradient)
 #define TRF__LOSS_GROUP TRF__NAMED(TRF__LOSS_GROUP)
 #define trf__loss_job TRF__NAMED(trf__loss_job)
 #define trf__loss_scratch_layout TRF__NAMED(trf__loss_scratch_layout)
@@ -4853,13 +4842,12 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__loss_sums TRF__NAMED(trf__loss_sums)
 #define trf__loss_gather TRF__NAMED(trf__loss_gather)
 #define trf__cpu_cross_entropy TRF__NAMED(trf__cpu_cross_entropy)
+#define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
 #define trf__clip_tile TRF__NAMED(trf__clip_tile)
 #define trf__bad_tile TRF__NAMED(trf__bad_tile)
 #define trf__cpu_clip TRF__NAMED(trf__cpu_clip)
 #define trf__accumulate_tile TRF__NAMED(trf__accumulate_tile)
-#define trf__cpu_accumulate TRF__NAMED(trf__cpu_accumulate)
 #define trf__average_tile TRF__NAMED(trf__average_tile)
-#define trf__cpu_average TRF__NAMED(trf__cpu_average)
 #define trf__running_mean TRF__NAMED(trf__running_mean)
 #define trf__adam_tile TRF__NAMED(trf__adam_tile)
 #define trf__cpu_adam TRF__NAMED(trf__cpu_adam)
@@ -4909,7 +4897,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_close TRF__NAMED(trf__cpu_close)
 #define trf__cpu_reserve TRF__NAMED(trf__cpu_reserve)
 #define trf__cpu_open TRF__NAMED(trf__cpu_open)
-#define trf__cpu_ TRF__NAMED(trf__cpu_)
 #define trf__cpu_backend TRF__NAMED(trf__cpu_backend)
 #endif
 
@@ -7782,6 +7769,13 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
 {
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
+
+/* An op that is nothing but its tiles: so many calls of trf__<name>_tile. j: the op. */
+#define TRF__TILED_OP(name, type, n_tiles) \
+    TRF__FN void trf__cpu_##name(const trf__run *run, const type *j) \
+    { \
+        trf__tiles(run, n_tiles, trf__##name##_tile, j); \
+    }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
    depends on that number. */
@@ -11077,10 +11071,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
                       j->in, end - row);
 }
 
-TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
-{
-    trf__tiles(run, trf__ceil_div(j->out, TRF__PACK_ROWS), trf__pack_tile, j);
-}
+TRF__TILED_OP(pack, trf__pack, trf__ceil_div(j->out, TRF__PACK_ROWS))
 
 // >>dropout        paper 5.4: masks
 //
@@ -11191,10 +11182,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     }
 }
 
-TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__embed_tile, j);
-}
+TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -11471,10 +11459,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_tile, j);
-}
+TRF__TILED_OP(activate, trf__activate, trf__row_tiles(j->rows, j->width))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -11508,10 +11493,7 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
     }
 }
 
-TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_gradient_tile, j);
-}
+TRF__TILED_OP(activate_gradient, trf__activate_gradient, trf__row_tiles(j->rows, j->width))
 
 #endif
 
@@ -11589,10 +11571,7 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     }
 }
 
-TRF__FN void trf__cpu_rotate(const trf__run *run, const trf__rotation *r)
-{
-    trf__tiles(run, trf__ceil_div(r->rows, TRF__ROTATED), trf__rotate_tile, r);
-}
+TRF__TILED_OP(rotate, trf__rotation, trf__ceil_div(j->rows, TRF__ROTATED))
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
@@ -11606,10 +11585,7 @@ TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile,
     for (; i < end; i++) x[i] *= s->factor;
 }
 
-TRF__FN void trf__cpu_scale(const trf__run *run, const trf__scale *s)
-{
-    trf__tiles(run, trf__ceil_div(s->n, TRF__SCALED), trf__scale_tile, s);
-}
+TRF__TILED_OP(scale, trf__scale, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>attention      paper 3.2.1
 //
@@ -12046,10 +12022,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     }
 }
 
-TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
-{
-    trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_tile, a);
-}
+TRF__TILED_OP(attention, trf__attention, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
 TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
@@ -12310,10 +12283,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__add_norm_tile, j);
-}
+TRF__TILED_OP(add_norm, trf__norm, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -12446,10 +12416,7 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     }
 }
 
-TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__tiles(run, j->n_spans, trf__pool_tile, j);
-}
+TRF__TILED_OP(pool, trf__pool, j->n_spans)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -12470,10 +12437,7 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
                          j->d - c);
 }
 
-TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__tiles(run, j->n_spans, trf__pool_gradient_tile, j);
-}
+TRF__TILED_OP(pool_gradient, trf__pool, j->n_spans)
 
 #endif
 
@@ -12932,10 +12896,7 @@ TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t 
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__FN void trf__cpu_accumulate(const trf__run *run, const trf__accumulate *a)
-{
-    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__accumulate_tile, a);
-}
+TRF__TILED_OP(accumulate, trf__accumulate, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -12954,10 +12915,7 @@ TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t til
     }
 }
 
-TRF__FN void trf__cpu_average(const trf__run *run, const trf__average *a)
-{
-    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__average_tile, a);
-}
+TRF__TILED_OP(average, trf__average, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -14158,6 +14116,16 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 #define TRF__OF_ACT(run, kernel) \
     ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
 
+/* An op that is one kernel: a block of so many threads for each tile, then the kernel and its
+   arguments. j: the op. TRF__ACT_OP: the kernel is trf__gpu_<name>, a template of A. */
+#define TRF__LAUNCHED_OP(name, type, threads, tiles, ...) \
+    TRF__FN void trf__cuda_##name(const trf__run *run, const type *j) \
+    { \
+        trf__launch<threads>(run, #name, tiles, __VA_ARGS__); \
+    }
+#define TRF__ACT_OP(name, type, threads, tiles, ...) \
+    TRF__LAUNCHED_OP(name, type, threads, tiles, TRF__OF_ACT(run, trf__gpu_##name), __VA_ARGS__)
+
 #endif /* TRF__CUDA */
 
 #if TRF__CUDA
@@ -14636,11 +14604,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now 
     });
 }
 
-TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j,
-                run->now);
-}
+TRF__ACT_OP(embed, trf__embed, TRF__CUDA_THREADS, trf__unit_tiles(j->rows, j->d), *j, run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -14929,11 +14893,8 @@ template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf
     });
 }
 
-TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
-}
+TRF__ACT_OP(activate, trf__activate, TRF__CUDA_THREADS, trf__unit_tiles(j->rows, j->width), *j,
+            run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -14953,11 +14914,8 @@ template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gra
     });
 }
 
-TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
-}
+TRF__ACT_OP(activate_gradient, trf__activate_gradient, TRF__CUDA_THREADS,
+            trf__unit_tiles(j->rows, j->width), *j, run->now)
 
 #endif
 
@@ -14981,23 +14939,15 @@ template <class A> TRF__KERNEL void trf__gpu_rotate(trf__rotation r)
     }
 }
 
-TRF__FN void trf__cuda_rotate(const trf__run *run, const trf__rotation *r)
-{
-    trf__launch(run, "rotate", r->rows, TRF__OF_ACT(run, trf__gpu_rotate), *r);
-}
+TRF__ACT_OP(rotate, trf__rotation, TRF__CUDA_THREADS, j->rows, *j)
 
 template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < s.n; i += (int64_t)gridDim.x * blockDim.x)
-        trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor);
+    trf__each(s.n, [&](int64_t i) { trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor); });
 }
 
-TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
-{
-    trf__launch(run, "scale", trf__ceil_div(s->n, TRF__CUDA_THREADS),
-                TRF__OF_ACT(run, trf__gpu_scale_all), *s);
-}
+TRF__LAUNCHED_OP(scale, trf__scale, TRF__CUDA_THREADS, trf__tiles_of(j->n),
+                 TRF__OF_ACT(run, trf__gpu_scale_all), *j)
 
 #endif /* TRF__CUDA */
 
@@ -15548,6 +15498,12 @@ TRF__FN int trf__mma_share(const trf__attention_in *in)
 }
 #define TRF__OF_SHARE(share, kernel, width) \
     ((share) == 4 ? kernel<width, 4> : (share) == 2 ? kernel<width, 2> : kernel<width, 1>)
+/* Starts a kernel with a block for each `share` heads. */
+#define TRF__LAUNCH_SHARED(run, what, j, share, kernel) \
+    trf__launch<TRF__MMA_THREADS>(run, what, trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
+                                  (j)->in.d_head <= 32 ? TRF__OF_SHARE(share, kernel, 32) \
+                                                       : TRF__OF_SHARE(share, kernel, 64), \
+                                  *(j), (run)->now, 1)
 #define TRF__OF_WIDTH(j, kernel) \
     ((j)->in.d_head <= 32 ? kernel<32> : (j)->in.d_head <= 64 ? kernel<64> : kernel<128>)
 
@@ -15567,13 +15523,7 @@ TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
     if (!trf__mma_can(run, &a->in))
         trf__launch_heads<TRF__CUDA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
                                              TRF__CUDA_WARPS, TRF__OF_ACT(run, trf__gpu_attention));
-    else if (share)
-        trf__launch<TRF__MMA_THREADS>(run, "attention",
-                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
-                                      a->in.d_head <= 32
-                                          ? TRF__OF_SHARE(share, trf__gpu_mma_attention, 32)
-                                          : TRF__OF_SHARE(share, trf__gpu_mma_attention, 64),
-                                      *a, run->now, 1);
+    else if (share) TRF__LAUNCH_SHARED(run, "attention", a, share, trf__gpu_mma_attention);
     else
         trf__launch_heads<TRF__MMA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
                                             wide ? TRF__MMA_ROWS : 2 * TRF__MMA_ROWS,
@@ -15607,11 +15557,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
     }
 }
 
-TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    trf__launch(run, "attention_weights", a->in.max_queries,
-                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
-}
+TRF__ACT_OP(attention_weights, trf__attention_weights, TRF__CUDA_THREADS, j->in.max_queries, *j)
 
 #endif /* TRF__CUDA */
 
@@ -15799,14 +15745,13 @@ TRF__KERNEL void trf__gpu_bias_partial(trf__attention_gradient a, const trf__now
 /* A thread for each number of the table: adds the spans in order. */
 TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
 {
-    int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
-    for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
-         at += (int64_t)gridDim.x * blockDim.x) {
+    int64_t heads = a.in.heads, rows = a.in.bias.rows;
+    trf__each(rows * heads, [&](int64_t at) {
         float sum = a.first_bias ? 0 : a.dbias[at];
         for (int64_t s = 0; s < a.in.n_spans; s++)
             sum += a.partial[(s * heads + at % heads) * rows + at / heads];
         a.dbias[at] = sum;
-    }
+    });
 }
 
 // >>cuda-mma-gradient  the same with tensor cores
@@ -16163,12 +16108,7 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
                                              TRF__CUDA_WARPS,
                                              TRF__OF_ACT(run, trf__gpu_attention_dkv));
     } else if (share)
-        trf__launch<TRF__MMA_THREADS>(run, "attention_gradient",
-                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
-                                      a->in.d_head <= 32
-                                          ? TRF__OF_SHARE(share, trf__gpu_mma_gradient, 32)
-                                          : TRF__OF_SHARE(share, trf__gpu_mma_gradient, 64),
-                                      *a, run->now, 1);
+        TRF__LAUNCH_SHARED(run, "attention_gradient", a, share, trf__gpu_mma_gradient);
     else {
         trf__launch_heads<TRF__MMA_THREADS>(run, "attention_gradient", a, a->in.heads, most[0],
                                             TRF__MMA_ROWS, TRF__OF_WIDTH(a, trf__gpu_mma_dq));
@@ -16178,8 +16118,8 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
     if (!a->dbias) return;
     trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
                 TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
-    trf__launch(run, "bias_sum", trf__ceil_div(a->in.bias.rows * a->in.heads, TRF__CUDA_THREADS),
-                trf__gpu_bias_sum, *a);
+    trf__launch(run, "bias_sum", trf__tiles_of(a->in.bias.rows * a->in.heads), trf__gpu_bias_sum,
+                *a);
 }
 
 #endif
@@ -16239,11 +16179,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
     }
 }
 
-TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
-}
+TRF__ACT_OP(add_norm, trf__norm, TRF__CUDA_THREADS, trf__ceil_div(j->rows, TRF__CUDA_WARPS), *j,
+            run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -16353,10 +16290,7 @@ template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
     }
 }
 
-TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
-}
+TRF__ACT_OP(pool, trf__pool, 128, j->n_spans, *j)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -16373,11 +16307,7 @@ template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
     }
 }
 
-TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient),
-                     *j);
-}
+TRF__ACT_OP(pool_gradient, trf__pool, 128, j->n_spans, *j)
 
 #endif
 
@@ -16416,8 +16346,8 @@ TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *devic
     int64_t chunk = trf__cuda_chunk(rows, vocab, d);
     size_t bytes = trf__bytes(d, trf__cuda_element(device));
     TRF__ZERO(*to);
-    to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
-                                                                  trf__cuda_element(device)));
+    to->logits = (trf__act *)trf__take(&cursor, chunk,
+                                       trf__bytes(vocab, trf__cuda_element(device)));
     to->hit = TRF__TAKE(int32_t, &cursor, rows);
     if (!paired) return cursor.used;
     to->divergence = TRF__TAKE(double, &cursor, rows / 2);
@@ -16745,32 +16675,21 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 
 TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
+    trf__each(a.n, [&](int64_t i) { a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f; });
 }
 
-TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
-{
-    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
-}
+TRF__LAUNCHED_OP(accumulate, trf__accumulate, TRF__CUDA_THREADS, trf__tiles_of(j->n),
+                 trf__gpu_accumulate, *j)
 
 TRF__KERNEL void trf__gpu_average(trf__average a)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-        a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]);
+    trf__each(a.n, [&](int64_t i) { a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]); });
 }
 
-TRF__FN void trf__cuda_average(const trf__run *run, const trf__average *a)
-{
-    trf__launch(run, "average", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_average, *a);
-}
+TRF__LAUNCHED_OP(average, trf__average, TRF__CUDA_THREADS, trf__tiles_of(j->n), trf__gpu_average,
+                 *j)
 
-TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
-{
-    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
-}
+TRF__LAUNCHED_OP(adam, trf__adam, TRF__CUDA_THREADS, j->n_tiles, trf__gpu_adam, *j, run->now)
 
 #endif
 
@@ -17021,10 +16940,7 @@ TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
             : j.slots[r];
 }
 
-TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
-{
-    trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
-}
+TRF__LAUNCHED_OP(backpointers, trf__backpointers, 128, j->rows, trf__gpu_backpointers, *j)
 
 /* A block for each row. Areas have no layout of their own here: attention reads rows. */
 template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
@@ -17035,10 +16951,7 @@ template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
             ((const A *)(const void *)j.fresh)[r * j.width + c];
 }
 
-TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
-{
-    trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
-}
+TRF__ACT_OP(append_kv, trf__append_kv, 128, j->rows, *j)
 
 // >>cuda-reorder   beam search on the device
 //
@@ -17080,10 +16993,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
     if (threadIdx.x == 0) *a.progress = now;
 }
 
-TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
-{
-    trf__launch(run, "reorder", 1, trf__gpu_reorder, *a);
-}
+TRF__LAUNCHED_OP(reorder, trf__reorder, TRF__CUDA_THREADS, 1, trf__gpu_reorder, *j)
 
 #endif /* TRF__CUDA */
 
@@ -42661,4 +42571,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3545254746
+// Made from the files in tools/header by `make header`. CRC of the lines above: 836935522

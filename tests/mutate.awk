@@ -105,6 +105,7 @@ NR == FNR {
         define(title_of(head), begin, FNR)
         begin = 0
     }
+    else if (round <= 0 && head ~ /^ TRF__[A-Z_]+\(/) begin = 0      # a macro that makes a function
     next
 }
 

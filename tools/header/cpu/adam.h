@@ -69,10 +69,7 @@ TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t 
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__FN void trf__cpu_accumulate(const trf__run *run, const trf__accumulate *a)
-{
-    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__accumulate_tile, a);
-}
+TRF__TILED_OP(accumulate, trf__accumulate, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -91,10 +88,7 @@ TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t til
     }
 }
 
-TRF__FN void trf__cpu_average(const trf__run *run, const trf__average *a)
-{
-    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__average_tile, a);
-}
+TRF__TILED_OP(average, trf__average, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //

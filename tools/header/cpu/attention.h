@@ -85,10 +85,7 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     }
 }
 
-TRF__FN void trf__cpu_rotate(const trf__run *run, const trf__rotation *r)
-{
-    trf__tiles(run, trf__ceil_div(r->rows, TRF__ROTATED), trf__rotate_tile, r);
-}
+TRF__TILED_OP(rotate, trf__rotation, trf__ceil_div(j->rows, TRF__ROTATED))
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
@@ -102,10 +99,7 @@ TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile,
     for (; i < end; i++) x[i] *= s->factor;
 }
 
-TRF__FN void trf__cpu_scale(const trf__run *run, const trf__scale *s)
-{
-    trf__tiles(run, trf__ceil_div(s->n, TRF__SCALED), trf__scale_tile, s);
-}
+TRF__TILED_OP(scale, trf__scale, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>attention      paper 3.2.1
 //
@@ -542,10 +536,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     }
 }
 
-TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
-{
-    trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_tile, a);
-}
+TRF__TILED_OP(attention, trf__attention, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
 TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,

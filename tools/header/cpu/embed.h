@@ -117,10 +117,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     }
 }
 
-TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__embed_tile, j);
-}
+TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 

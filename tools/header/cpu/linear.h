@@ -209,10 +209,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_tile, j);
-}
+TRF__TILED_OP(activate, trf__activate, trf__row_tiles(j->rows, j->width))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -246,9 +243,6 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
     }
 }
 
-TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_gradient_tile, j);
-}
+TRF__TILED_OP(activate_gradient, trf__activate_gradient, trf__row_tiles(j->rows, j->width))
 
 #endif

@@ -85,10 +85,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__add_norm_tile, j);
-}
+TRF__TILED_OP(add_norm, trf__norm, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -221,10 +218,7 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     }
 }
 
-TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__tiles(run, j->n_spans, trf__pool_tile, j);
-}
+TRF__TILED_OP(pool, trf__pool, j->n_spans)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -245,9 +239,6 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
                          j->d - c);
 }
 
-TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__tiles(run, j->n_spans, trf__pool_gradient_tile, j);
-}
+TRF__TILED_OP(pool_gradient, trf__pool, j->n_spans)
 
 #endif

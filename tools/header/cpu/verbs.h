@@ -155,7 +155,4 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
                       j->in, end - row);
 }
 
-TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
-{
-    trf__tiles(run, trf__ceil_div(j->out, TRF__PACK_ROWS), trf__pack_tile, j);
-}
+TRF__TILED_OP(pack, trf__pack, trf__ceil_div(j->out, TRF__PACK_ROWS))

@@ -553,6 +553,12 @@ TRF__FN int trf__mma_share(const trf__attention_in *in)
 }
 #define TRF__OF_SHARE(share, kernel, width) \
     ((share) == 4 ? kernel<width, 4> : (share) == 2 ? kernel<width, 2> : kernel<width, 1>)
+/* Starts a kernel with a block for each `share` heads. */
+#define TRF__LAUNCH_SHARED(run, what, j, share, kernel) \
+    trf__launch<TRF__MMA_THREADS>(run, what, trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
+                                  (j)->in.d_head <= 32 ? TRF__OF_SHARE(share, kernel, 32) \
+                                                       : TRF__OF_SHARE(share, kernel, 64), \
+                                  *(j), (run)->now, 1)
 #define TRF__OF_WIDTH(j, kernel) \
     ((j)->in.d_head <= 32 ? kernel<32> : (j)->in.d_head <= 64 ? kernel<64> : kernel<128>)
 
@@ -572,13 +578,7 @@ TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
     if (!trf__mma_can(run, &a->in))
         trf__launch_heads<TRF__CUDA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
                                              TRF__CUDA_WARPS, TRF__OF_ACT(run, trf__gpu_attention));
-    else if (share)
-        trf__launch<TRF__MMA_THREADS>(run, "attention",
-                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
-                                      a->in.d_head <= 32
-                                          ? TRF__OF_SHARE(share, trf__gpu_mma_attention, 32)
-                                          : TRF__OF_SHARE(share, trf__gpu_mma_attention, 64),
-                                      *a, run->now, 1);
+    else if (share) TRF__LAUNCH_SHARED(run, "attention", a, share, trf__gpu_mma_attention);
     else
         trf__launch_heads<TRF__MMA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
                                             wide ? TRF__MMA_ROWS : 2 * TRF__MMA_ROWS,
@@ -612,10 +612,6 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
     }
 }
 
-TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    trf__launch(run, "attention_weights", a->in.max_queries,
-                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
-}
+TRF__ACT_OP(attention_weights, trf__attention_weights, TRF__CUDA_THREADS, j->in.max_queries, *j)
 
 #endif /* TRF__CUDA */

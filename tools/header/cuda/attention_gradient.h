@@ -191,14 +191,13 @@ TRF__KERNEL void trf__gpu_bias_partial(trf__attention_gradient a, const trf__now
 /* A thread for each number of the table: adds the spans in order. */
 TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
 {
-    int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
-    for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
-         at += (int64_t)gridDim.x * blockDim.x) {
+    int64_t heads = a.in.heads, rows = a.in.bias.rows;
+    trf__each(rows * heads, [&](int64_t at) {
         float sum = a.first_bias ? 0 : a.dbias[at];
         for (int64_t s = 0; s < a.in.n_spans; s++)
             sum += a.partial[(s * heads + at % heads) * rows + at / heads];
         a.dbias[at] = sum;
-    }
+    });
 }
 
 // >>cuda-mma-gradient  the same with tensor cores
@@ -555,12 +554,7 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
                                              TRF__CUDA_WARPS,
                                              TRF__OF_ACT(run, trf__gpu_attention_dkv));
     } else if (share)
-        trf__launch<TRF__MMA_THREADS>(run, "attention_gradient",
-                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
-                                      a->in.d_head <= 32
-                                          ? TRF__OF_SHARE(share, trf__gpu_mma_gradient, 32)
-                                          : TRF__OF_SHARE(share, trf__gpu_mma_gradient, 64),
-                                      *a, run->now, 1);
+        TRF__LAUNCH_SHARED(run, "attention_gradient", a, share, trf__gpu_mma_gradient);
     else {
         trf__launch_heads<TRF__MMA_THREADS>(run, "attention_gradient", a, a->in.heads, most[0],
                                             TRF__MMA_ROWS, TRF__OF_WIDTH(a, trf__gpu_mma_dq));
@@ -570,8 +564,8 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
     if (!a->dbias) return;
     trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
                 TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
-    trf__launch(run, "bias_sum", trf__ceil_div(a->in.bias.rows * a->in.heads, TRF__CUDA_THREADS),
-                trf__gpu_bias_sum, *a);
+    trf__launch(run, "bias_sum", trf__tiles_of(a->in.bias.rows * a->in.heads), trf__gpu_bias_sum,
+                *a);
 }
 
 #endif

@@ -221,4 +221,14 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 #define TRF__OF_ACT(run, kernel) \
     ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
 
+/* An op that is one kernel: a block of so many threads for each tile, then the kernel and its
+   arguments. j: the op. TRF__ACT_OP: the kernel is trf__gpu_<name>, a template of A. */
+#define TRF__LAUNCHED_OP(name, type, threads, tiles, ...) \
+    TRF__FN void trf__cuda_##name(const trf__run *run, const type *j) \
+    { \
+        trf__launch<threads>(run, #name, tiles, __VA_ARGS__); \
+    }
+#define TRF__ACT_OP(name, type, threads, tiles, ...) \
+    TRF__LAUNCHED_OP(name, type, threads, tiles, TRF__OF_ACT(run, trf__gpu_##name), __VA_ARGS__)
+
 #endif /* TRF__CUDA */

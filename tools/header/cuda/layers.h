@@ -86,11 +86,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now 
     });
 }
 
-TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j,
-                run->now);
-}
+TRF__ACT_OP(embed, trf__embed, TRF__CUDA_THREADS, trf__unit_tiles(j->rows, j->d), *j, run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -379,11 +375,8 @@ template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf
     });
 }
 
-TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
-}
+TRF__ACT_OP(activate, trf__activate, TRF__CUDA_THREADS, trf__unit_tiles(j->rows, j->width), *j,
+            run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -403,11 +396,8 @@ template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gra
     });
 }
 
-TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
-}
+TRF__ACT_OP(activate_gradient, trf__activate_gradient, TRF__CUDA_THREADS,
+            trf__unit_tiles(j->rows, j->width), *j, run->now)
 
 #endif
 
@@ -431,22 +421,14 @@ template <class A> TRF__KERNEL void trf__gpu_rotate(trf__rotation r)
     }
 }
 
-TRF__FN void trf__cuda_rotate(const trf__run *run, const trf__rotation *r)
-{
-    trf__launch(run, "rotate", r->rows, TRF__OF_ACT(run, trf__gpu_rotate), *r);
-}
+TRF__ACT_OP(rotate, trf__rotation, TRF__CUDA_THREADS, j->rows, *j)
 
 template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < s.n; i += (int64_t)gridDim.x * blockDim.x)
-        trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor);
+    trf__each(s.n, [&](int64_t i) { trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor); });
 }
 
-TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
-{
-    trf__launch(run, "scale", trf__ceil_div(s->n, TRF__CUDA_THREADS),
-                TRF__OF_ACT(run, trf__gpu_scale_all), *s);
-}
+TRF__LAUNCHED_OP(scale, trf__scale, TRF__CUDA_THREADS, trf__tiles_of(j->n),
+                 TRF__OF_ACT(run, trf__gpu_scale_all), *j)
 
 #endif /* TRF__CUDA */

@@ -41,8 +41,8 @@ TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *devic
     int64_t chunk = trf__cuda_chunk(rows, vocab, d);
     size_t bytes = trf__bytes(d, trf__cuda_element(device));
     TRF__ZERO(*to);
-    to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
-                                                                  trf__cuda_element(device)));
+    to->logits = (trf__act *)trf__take(&cursor, chunk,
+                                       trf__bytes(vocab, trf__cuda_element(device)));
     to->hit = TRF__TAKE(int32_t, &cursor, rows);
     if (!paired) return cursor.used;
     to->divergence = TRF__TAKE(double, &cursor, rows / 2);
@@ -370,32 +370,21 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 
 TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
+    trf__each(a.n, [&](int64_t i) { a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f; });
 }
 
-TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
-{
-    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
-}
+TRF__LAUNCHED_OP(accumulate, trf__accumulate, TRF__CUDA_THREADS, trf__tiles_of(j->n),
+                 trf__gpu_accumulate, *j)
 
 TRF__KERNEL void trf__gpu_average(trf__average a)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-        a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]);
+    trf__each(a.n, [&](int64_t i) { a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]); });
 }
 
-TRF__FN void trf__cuda_average(const trf__run *run, const trf__average *a)
-{
-    trf__launch(run, "average", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_average, *a);
-}
+TRF__LAUNCHED_OP(average, trf__average, TRF__CUDA_THREADS, trf__tiles_of(j->n), trf__gpu_average,
+                 *j)
 
-TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
-{
-    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
-}
+TRF__LAUNCHED_OP(adam, trf__adam, TRF__CUDA_THREADS, j->n_tiles, trf__gpu_adam, *j, run->now)
 
 #endif
 

@@ -60,11 +60,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
     }
 }
 
-TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
-}
+TRF__ACT_OP(add_norm, trf__norm, TRF__CUDA_THREADS, trf__ceil_div(j->rows, TRF__CUDA_WARPS), *j,
+            run->now)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -174,10 +171,7 @@ template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
     }
 }
 
-TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
-}
+TRF__ACT_OP(pool, trf__pool, 128, j->n_spans, *j)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -194,11 +188,7 @@ template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
     }
 }
 
-TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient),
-                     *j);
-}
+TRF__ACT_OP(pool_gradient, trf__pool, 128, j->n_spans, *j)
 
 #endif
 

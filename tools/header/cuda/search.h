@@ -253,10 +253,7 @@ TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
             : j.slots[r];
 }
 
-TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
-{
-    trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
-}
+TRF__LAUNCHED_OP(backpointers, trf__backpointers, 128, j->rows, trf__gpu_backpointers, *j)
 
 /* A block for each row. Areas have no layout of their own here: attention reads rows. */
 template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
@@ -267,10 +264,7 @@ template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
             ((const A *)(const void *)j.fresh)[r * j.width + c];
 }
 
-TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
-{
-    trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
-}
+TRF__ACT_OP(append_kv, trf__append_kv, 128, j->rows, *j)
 
 // >>cuda-reorder   beam search on the device
 //
@@ -312,9 +306,6 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
     if (threadIdx.x == 0) *a.progress = now;
 }
 
-TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
-{
-    trf__launch(run, "reorder", 1, trf__gpu_reorder, *a);
-}
+TRF__LAUNCHED_OP(reorder, trf__reorder, TRF__CUDA_THREADS, 1, trf__gpu_reorder, *j)
 
 #endif /* TRF__CUDA */
