@@ -4079,6 +4079,10 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
 #define TRF__FAIL_IF(condition, status, where, what, ...) \
     do { if (condition) return trf__fail(err, status, where, what, __VA_ARGS__); } while (0)
 
+/* TRF_OK if the condition is true, else the failure: what the last check of a function returns. */
+#define TRF__OK_IF(condition, status, where, what, ...) \
+    ((condition) ? TRF_OK : trf__fail(err, status, where, what, __VA_ARGS__))
+
 /* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
 {
@@ -4161,10 +4165,9 @@ TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error
 /* Memory from one allocator must not reach the other one's free. */
 TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
 {
-    if (!hooks->alloc == !hooks->free) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
-                     "hooks need both alloc and free, or neither; got only %s",
-                     hooks->alloc ? "alloc" : "free");
+    return TRF__OK_IF(!hooks->alloc == !hooks->free, TRF_E_INVALID_ARG, -1, "hooks",
+                      "hooks need both alloc and free, or neither; got only %s",
+                      hooks->alloc ? "alloc" : "free");
 }
 
 TRF__FN int trf__cancelled(const trf_hooks *hooks)
@@ -13012,8 +13015,7 @@ typedef struct trf__top_job {
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
 TRF__FN size_t trf__top_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                       int64_t vocab,
-                            int64_t n, trf__top_job *j)
+                                       int64_t vocab, int64_t n, trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);
@@ -15069,9 +15071,8 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
    32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
-                                 const trf__gpu_head *h,
-                                 int64_t ld, int of_keys, int64_t other, int64_t end,
-                                 int64_t column)
+                                 const trf__gpu_head *h, int64_t ld, int of_keys, int64_t other,
+                                 int64_t end, int64_t column)
 {
     for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
         int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
@@ -15637,8 +15638,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
 template <class A>
 TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
                                  const trf__gpu_head &h, float *queries, float *douts,
-                                 float *weights, int64_t c0, float dk[TRF__OWN],
-                                 float dv[TRF__OWN])
+                                 float *weights, int64_t c0, float dk[TRF__OWN], float dv[TRF__OWN])
 {
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
@@ -17791,10 +17791,9 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
     int64_t fault = trf_find_invalid_utf8(text, strlen(text));
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what,
-                     "expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (unsigned)(unsigned char)text[fault], (long long)fault);
+    return TRF__OK_IF(fault < 0, TRF_E_FORMAT, fault, what,
+                      "expected UTF-8, got the byte 0x%02X at offset %lld",
+                      (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
@@ -18469,9 +18468,8 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
     errno = 0;
     *exists = TRF_OS(stat)(path, -1, old) >= 0;
     if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (!*exists || old->regular) return TRF_OK;
-    return trf__fail(err, TRF_E_IO, -1, path,
-                     "this is a folder, a pipe or a device; it is not replaced");
+    return TRF__OK_IF(!*exists || old->regular, TRF_E_IO, -1, path,
+                      "this is a folder, a pipe or a device; it is not replaced");
 }
 
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller
@@ -19303,10 +19301,9 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {
-    if (x >= least && x <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
-                     (long long)least, (long long)most, after, (long long)x);
+    return TRF__OK_IF(x >= least && x <= most, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                      "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
+                      (long long)least, (long long)most, after, (long long)x);
 }
 
 /* Reads how many rows of `each` bytes a table has, and takes them off the rest of the bytes. Below
@@ -19847,12 +19844,12 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
     if (p->nuls && !p->byte_fallback)
         return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
-    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
-        return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them the unknown piece and %d of them byte pieces; "
-                     "got %lld pieces, %d of them unknown and %d byte pieces",
-                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
+    return TRF__OK_IF(v->n_tokens > 0 && (unknowns || p->byte_fallback) &&
+                      n == (p->byte_fallback ? 256 : 0), TRF_E_FORMAT, p->model_bytes,
+                      "sentencepiece",
+                      "expected pieces, one of them the unknown piece and %d of them byte pieces; "
+                      "got %lld pieces, %d of them unknown and %d byte pieces",
+                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
 }
 
 // >>pieces-index   a tree of bytes in which pieces are found
@@ -20112,9 +20109,8 @@ typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
 /* Positions in a normalised text are int32_t, and BPE has three heap entries for each byte. */
 TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 {
-    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "text",
-                     "expected a text of at most 512 MiB, got a longer one");
+    return TRF__OK_IF(more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more, TRF_E_LIMIT, -1,
+                      "text", "expected a text of at most 512 MiB, got a longer one");
 }
 
 /* Appends n bytes. A blank may become the three bytes of U+2581. */
@@ -22224,9 +22220,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
    the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
    the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
-                                   int32_t bos, int eos, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest,
-                                   trf_error *err)
+                                   int32_t bos, int eos, int extra, const char *side, int64_t *rows,
+                                   int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
@@ -22280,9 +22275,8 @@ TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 /* Checks an option source_tagged. */
 TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
 {
-    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
-                     "source_tagged needs an encoder-decoder model");
+    return TRF__OK_IF(!tagged || c->kind == TRF_ENCODER_DECODER, TRF_E_INVALID_ARG, -1,
+                      "source_tagged", "source_tagged needs an encoder-decoder model");
 }
 
 TRF__FOR_SPEED
@@ -22660,10 +22654,9 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
 TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
 {
     *n = (int32_t)trf__min64(needed, INT32_MAX);
-    if (needed <= capacity) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
-                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
-                     capacity);
+    return TRF__OK_IF(needed <= capacity, TRF_E_LIMIT, -1, "capacity",
+                      "the pair needs room for %lld ids, capacity is %d", (long long)needed,
+                      capacity);
 }
 
 TRF_API int32_t trf_number_label(float number)
@@ -23387,8 +23380,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 /* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
    cross-attention reads. */
 TRF__FN void trf__sublayer_flops(const trf__sublayer_spec *part, double rows, double keys,
-                                 double *projections,
-                             double *attention, double *forward)
+                                 double *projections, double *attention, double *forward)
 {
     double in = (double)part->in.out * (double)part->in.in;
     double out = (double)part->out.out * (double)part->out.in;
@@ -23656,10 +23648,9 @@ TRF__FOR_SIZE
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
                                    trf_error *err)
 {
-    if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, field,
-                     "the configuration has %s = %d, but the vocabulary has %d tokens",
-                     field, size, trf_vocab_size(vocab));
+    return TRF__OK_IF(!vocab || trf_vocab_size(vocab) == size, TRF_E_SHAPE, -1, field,
+                      "the configuration has %s = %d, but the vocabulary has %d tokens", field,
+                      size, trf_vocab_size(vocab));
 }
 
 /* A model with a vocabulary has its special ids. cls may be bos, and sep may be eos. */
@@ -23859,12 +23850,11 @@ TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0
 /* What computes with all layers, or writes files that have all of them. */
 TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 {
-    if (!trf__is_stage(model)) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is a stage, with layers %d to %d of %d: a whole model is needed "
-                     "(trf_model_copy_weights)", (int)model->layout.first,
-                     (int)model->layout.end - 1,
-                     (int)(model->config.encoder_layers + model->config.decoder_layers));
+    return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
+                      "the model is a stage, with layers %d to %d of %d: a whole model is needed "
+                      "(trf_model_copy_weights)", (int)model->layout.first,
+                      (int)model->layout.end - 1,
+                      (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
@@ -24229,9 +24219,8 @@ TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy
 
 /* dx is set; dm is set, or added to if add_memory. */
 TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
-                                     trf__act *dm,
-                                     int add_memory, const trf__act *dy, const trf__act *x,
-                                     const trf__act *m)
+                                     trf__act *dm, int add_memory, const trf__act *dy,
+                                     const trf__act *x, const trf__act *m)
 {
     trf__attention_gradient a;
     trf__linear_dw dw[3];
@@ -25221,22 +25210,20 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 /* Products have three of the formats of files. */
 TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
 {
-    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 || weights == TRF_WEIGHTS_INT8)
-        return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
-                     "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
-                     (int)weights);
+    return TRF__OK_IF(weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 ||
+                      weights == TRF_WEIGHTS_INT8, TRF_E_INVALID_ARG, -1, "weights",
+                      "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
+                      (int)weights);
 }
 
 /* Sums of 8-bit products must fit into 32 bits. */
 TRF__FN trf_status trf__check_sums(const trf_config *c, trf_weights weights, trf_error *err)
 {
     int64_t longest = trf__max64(trf__max64(c->d_model, c->d_ff), trf__q_width(c));
-    if (weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or n_heads "
-                     "* d_head is %lld",
-                     (int)TRF__INT8_DEEPEST, (long long)longest);
+    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST,
+                      TRF_E_UNSUPPORTED, -1, "weights",
+                      "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or "
+                      "n_heads * d_head is %lld", (int)TRF__INT8_DEEPEST, (long long)longest);
 }
 
 /* Sets the format of packed weights, if the device has it for such a model. */
@@ -25489,10 +25476,9 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
     TRF__FAIL_IF(ids[k] < 0 || ids[k] >= c->n_labels, TRF_E_INVALID_ARG, at, "target",
                  "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, got %d",
                  sequence, k, c->n_labels - 1, ids[k]);
-    if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                     "target sequence %d, position %d: labels must be ascending, each once, but %d "
-                     "follows %d", sequence, k, ids[k], ids[k - 1]);
+    return TRF__OK_IF(k == 0 || ids[k - 1] < ids[k], TRF_E_INVALID_ARG, at, "target",
+                      "target sequence %d, position %d: labels must be ascending, each once, but "
+                      "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
 /* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
@@ -26909,9 +26895,8 @@ TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const ch
 {
     const trf__run *run = &t->pass.run;
     if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
-    if (*arena) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                     (long long)t->model->layout.n_weights);
+    return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
+                      (long long)t->model->layout.n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
@@ -27225,19 +27210,17 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 /* No slot of a stage waits for its backward pass. */
 TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
-    if (!trainer->stage || trainer->stage->waiting == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "slots",
-                     "slots that still wait for trf_stage_backward: %d",
-                     (int)trainer->stage->waiting);
+    return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
+                      "slots", "slots that still wait for trf_stage_backward: %d",
+                      (int)trainer->stage->waiting);
 }
 
 TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 {
     TRF__TRY(trf__none_in_flight(trainer, err));
-    if (trainer->micro == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                     "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
+    return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
+                      "micro-batches that still wait for an optimizer step: %lld; call "
+                      "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
@@ -27256,11 +27239,9 @@ TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_tra
                  "the number of parts that a trainer computes cannot change: it is %d, got %d "
                  "parts for %d rank%s", trf__rounds(&trainer->options), o->parts, o->n_ranks,
                  trf__plural(o->n_ranks));
-    if (hooks->alloc == old->alloc && hooks->free == old->free &&
-        (!old->alloc || hooks->user == old->user))
-        return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
-                     "the allocator of a trainer cannot change, got another one");
+    return TRF__OK_IF(hooks->alloc == old->alloc && hooks->free == old->free &&
+                      (!old->alloc || hooks->user == old->user), TRF_E_INVALID_ARG, -1, "hooks",
+                      "the allocator of a trainer cannot change, got another one");
 }
 
 /* Grows the plan first and changes the options afterwards, so a failure changes nothing. */
@@ -27447,10 +27428,9 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
                  !trf__same_tokens(model->source, teacher->source)), TRF_E_INVALID_ARG, k,
                  "teachers", "teacher %d has another source vocabulary than the trained model",
                  (int)k);
-    if (teacher->config.max_length >= model->config.max_length) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                     "teacher %d reads at most %d tokens, but the trained model %d", (int)k,
-                     (int)teacher->config.max_length, (int)model->config.max_length);
+    return TRF__OK_IF(teacher->config.max_length >= model->config.max_length, TRF_E_INVALID_ARG, k,
+                      "teachers", "teacher %d reads at most %d tokens, but the trained model %d",
+                      (int)k, (int)teacher->config.max_length, (int)model->config.max_length);
 }
 
 /* Opens the pass of a teacher, which may have packed weights. */
@@ -28433,10 +28413,9 @@ TRF__FN trf_status trf__slot_at(const trf_stage *stage, int32_t number, int wait
     TRF__TRY(trf__begin(stage, "stage", err));
     TRF__TRY(trf__check_range("slot", number, 0, stage->n_slots - 1, err));
     *slot = &stage->slots[number];
-    if ((*slot)->waits == waits) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, number, "slot",
-                     waits ? "slot %d has no micro-batch: call trf_stage_forward first"
-                           : "slot %d still waits for trf_stage_backward", (int)number);
+    return TRF__OK_IF((*slot)->waits == waits, TRF_E_STATE, number, "slot",
+                      waits ? "slot %d has no micro-batch: call trf_stage_forward first"
+                            : "slot %d still waits for trf_stage_backward", (int)number);
 }
 
 /* What a slot uses of the trainer's pass, which may have grown since. */
@@ -28638,9 +28617,8 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
 
 /* Checks everything, then opens: a failure frees the shell whole. */
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
-                                      int32_t d_model,
-                                      const trf_train_options *options, const trf_device *device,
-                                      trf_error *err)
+                                      int32_t d_model, const trf_train_options *options,
+                                      const trf_device *device, trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
@@ -29225,9 +29203,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     *facts = all;
     r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
     r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
-    if (r->records) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a pair of %d ids a side",
-                     (int)all.longest);
+    return TRF__OK_IF(r->records, TRF_E_NOMEM, -1, "token file",
+                      "no memory for a pair of %d ids a side", (int)all.longest);
 }
 
 /* Refuses a file that was written with another vocabulary. */
@@ -29489,9 +29466,9 @@ TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)
 TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
 {
     TRF__TRY(trf__begin(f, "file", err));
-    if (!f->failed && !f->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", f->finished ? "the file is finished already"
-                     : "an earlier call could not write the file");
+    return TRF__OK_IF(!f->failed && !f->finished, TRF_E_STATE, -1, "file",
+                      f->finished ? "the file is finished already"
+                                  : "an earlier call could not write the file");
 }
 
 /* Writes the ids of one side behind a record. */
@@ -29569,9 +29546,8 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     errno = 0;
     if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
         return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
-    if (there.size == (uint64_t)f->at) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
-                     "were others: begin it again");
+    return TRF__OK_IF(there.size == (uint64_t)f->at, TRF_E_STATE, -1, "file",
+                      "the interrupted file was longer, so its pairs were others: begin it again");
 }
 
 TRF__COLD
@@ -30127,9 +30103,8 @@ TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *
 }
 
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
-                                       const char *source,
-                                       const trf_vocab *target_vocab, const char *target,
-                                       trf_error *err)
+                                       const char *source, const trf_vocab *target_vocab,
+                                       const char *target, trf_error *err)
 {
     const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
@@ -30666,19 +30641,17 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
 /* What a call that shows one model does with an ensemble. */
 TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
 {
-    if (e->n == 1) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "this shows one model, but %d answer together: use one of the model alone",
-                     (int)e->n);
+    return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
+                      "this shows one model, but %d answer together: use one of the model alone",
+                      (int)e->n);
 }
 
 /* The same ids for models that read different tokens would be nonsense for some. */
 TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
 {
-    if (!e->apart) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "the models have different source vocabularies: give each its own ids "
-                     "(`each` of trf_translate_options and of trf_reader_score), or a text");
+    return TRF__OK_IF(!e->apart, TRF_E_STATE, -1, "models",
+                      "the models have different source vocabularies: give each its own ids "
+                      "(`each` of trf_translate_options and of trf_reader_score), or a text");
 }
 
 TRF__FOR_SPEED
@@ -30709,9 +30682,8 @@ struct trf_reader {
 
 /* Opens the passes. The owner closes the reader, after a failure too. */
 TRF__FN trf_status trf__reader_open(trf_reader *r, const trf__ensemble *ensemble,
-                                    const trf__limits *limits, trf_weights weights,
-                                    int32_t threads, int32_t tagged, const trf_hooks *hooks,
-                                    trf_error *err)
+                                    const trf__limits *limits, trf_weights weights, int32_t threads,
+                                    int32_t tagged, const trf_hooks *hooks, trf_error *err)
 {
     trf_device device = trf__device_with(&ensemble->models[0]->config.device, threads);
     int32_t k;
@@ -31380,9 +31352,8 @@ TRF__FN trf_status trf__memory_check(const trf_config *c, const trf_sequences *t
 
 /* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
    of a memory from sources. */
-TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows,
-                                       int32_t count, int64_t total,
-                                       trf_sequences *sources, trf_error *err)
+TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows, int32_t count,
+                                       int64_t total, trf_sequences *sources, trf_error *err)
 {
     const trf_config *c = reader->pass.config;
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
@@ -31723,9 +31694,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
                                    trf_error *err)
 {
-    if (!value || c->unk >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
-                     "%s must be 0, because the model has no unk (unk is -1)", option);
+    return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
+                      "%s must be 0, because the model has no unk (unk is -1)", option);
 }
 
 /* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
@@ -31899,9 +31869,8 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
     if (!field || !codes || !star || !vocab) {
-        if (!given) return TRF_OK;
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, side,
-                         "the model has no tokens for the languages of its %ss", side);
+        return TRF__OK_IF(!given, TRF_E_UNSUPPORTED, -1, side,
+                          "the model has no tokens for the languages of its %ss", side);
     }
     if (*field >= 0) return TRF_OK;
     if (!code && !(target && field == &search->source_first))
@@ -32774,9 +32743,8 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
-TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
-                                    const trf_search *s, const trf__rules *rules,
-                                    const trf__run *run)
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, const trf_search *s,
+                                    const trf__rules *rules, const trf__run *run)
 {
     const trf_config *c = &e->config;
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;
@@ -33177,9 +33145,8 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
 
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
    begin at `row`. Returns the row after them. */
-TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
-                                  const trf__pending *w, int32_t place, int32_t k, int32_t m,
-                                  int64_t row)
+TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, const trf__pending *w,
+                                  int32_t place, int32_t k, int32_t m, int64_t row)
 {
     const trf_search *s = &t->search;
     trf__hypotheses *h = &t->hypotheses;
@@ -34085,8 +34052,7 @@ TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_
 /* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
    has changed. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
-                                 size_t *bytes,
-                               trf_error *err)
+                                 size_t *bytes, trf_error *err)
 {
     const trf_vocab *v = g->model->target;
     const int32_t *ids = s->answer.ids;
@@ -38687,9 +38653,8 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->average && trainer->raw) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "average",
-                     "no average has begun: call trf_trainer_begin_average");
+    return TRF__OK_IF(trainer->average && trainer->raw, TRF_E_STATE, -1, "average",
+                      "no average has begun: call trf_trainer_begin_average");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
@@ -38862,11 +38827,10 @@ TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
     int64_t rows, longest = 0;
     TRF__TRY(trf__check_lengths(&pairs->source, 0, INT32_MAX, "source", &rows, &longest, err));
     TRF__TRY(trf__check_lengths(&pairs->target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (!pairs->source.count || !pairs->target.count ||
-        pairs->source.count == pairs->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                     "expected as many targets as sources, got %d targets and %d sources",
-                     (int)pairs->target.count, (int)pairs->source.count);
+    return TRF__OK_IF(!pairs->source.count || !pairs->target.count ||
+                      pairs->source.count == pairs->target.count, TRF_E_INVALID_ARG, -1, "pairs",
+                      "expected as many targets as sources, got %d targets and %d sources",
+                      (int)pairs->target.count, (int)pairs->source.count);
 }
 
 TRF__COLD
@@ -39143,12 +39107,11 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
                  "and the first one to end would leave the others waiting");
     TRF__FAIL_IF(l->corpus->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
                  "expected one pair or more to learn from, got none");
-    if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
-        o->progress ||
-        l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates",
-                     "nothing says when training ends: set updates, seconds, patience (with pairs "
-                     "to validate on), progress, or the corpus's epochs");
+    return TRF__OK_IF(o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
+                      o->progress || l->corpus->options.epochs != TRF_ENDLESS, TRF_E_INVALID_ARG,
+                      -1, "updates",
+                      "nothing says when training ends: set updates, seconds, patience (with pairs "
+                      "to validate on), progress, or the corpus's epochs");
 }
 
 /* Gives `say` a line, at most one a second, and one at the end. */
@@ -40002,9 +39965,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
 TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__begin(d, "data", err));
-    if (!d->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "data",
-                     "expected a data set that is not finished, got a finished one");
+    return TRF__OK_IF(!d->finished, TRF_E_STATE, -1, "data",
+                      "expected a data set that is not finished, got a finished one");
 }
 
 /* Asks whether a line is left out. */
@@ -40087,9 +40049,8 @@ TRF__FN void trf__labels_settle(trf__labels *l)
 
 TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_error *err)
 {
-    if (l->n <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
-                     (int)TRF__MOST_LABELS);
+    return TRF__OK_IF(l->n <= most, TRF_E_LIMIT, -1, "labels",
+                      "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
 /* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
@@ -40782,11 +40743,10 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
         }
         TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
     }
-    if (!two || (!line[0] && !line[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
-                     "the other, but one ends after %lld line%s",
-                     (long long)(line[0] ? l[1].number : l[0].number),
-                     trf__plural(line[0] ? l[1].number : l[0].number));
+    return TRF__OK_IF(!two || (!line[0] && !line[1]), TRF_E_FORMAT, -1, "line",
+                      "line n of one file must belong to line n of the other, but one ends after "
+                      "%lld line%s", (long long)(line[0] ? l[1].number : l[0].number),
+                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
 /* Removes the lines of a call that failed. */
@@ -40887,10 +40847,9 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     if (trf__is_labelled(o) && !trf__is_numbered(o))
         TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
-    if (count < s->n || o->token_file) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "held_out",
-                     "holding out %lld pair%s leaves none of %lld to learn from",
-                     (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
+    return TRF__OK_IF(count < s->n || o->token_file, TRF_E_STATE, -1, "held_out",
+                      "holding out %lld pair%s leaves none of %lld to learn from",
+                      (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
 }
 
 /* Splits the data set, and sorts the lines by it. */
@@ -42345,9 +42304,8 @@ TRF__FN trf_status trf__call_gradients(trf_context *context, trf__call *call, co
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
-                                                     trf_tensor *dscore_bias,
-                                                     const trf_tensor *dy, const trf_tensor *x,
-                                                     const trf_tensor *memory,
+                                                     trf_tensor *dscore_bias, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
                                                      const trf_attention_params *params,
                                                      const trf_attention_shape *shape,
                                                      const trf_tensor *saved, trf_error *err)
@@ -42571,4 +42529,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 836935522
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3231089053

@@ -124,6 +124,10 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
 #define TRF__FAIL_IF(condition, status, where, what, ...) \
     do { if (condition) return trf__fail(err, status, where, what, __VA_ARGS__); } while (0)
 
+/* TRF_OK if the condition is true, else the failure: what the last check of a function returns. */
+#define TRF__OK_IF(condition, status, where, what, ...) \
+    ((condition) ? TRF_OK : trf__fail(err, status, where, what, __VA_ARGS__))
+
 /* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
 {
@@ -206,10 +210,9 @@ TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error
 /* Memory from one allocator must not reach the other one's free. */
 TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
 {
-    if (!hooks->alloc == !hooks->free) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
-                     "hooks need both alloc and free, or neither; got only %s",
-                     hooks->alloc ? "alloc" : "free");
+    return TRF__OK_IF(!hooks->alloc == !hooks->free, TRF_E_INVALID_ARG, -1, "hooks",
+                      "hooks need both alloc and free, or neither; got only %s",
+                      hooks->alloc ? "alloc" : "free");
 }
 
 TRF__FN int trf__cancelled(const trf_hooks *hooks)

@@ -522,9 +522,8 @@ TRF__FN trf_status trf__call_gradients(trf_context *context, trf__call *call, co
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
-                                                     trf_tensor *dscore_bias,
-                                                     const trf_tensor *dy, const trf_tensor *x,
-                                                     const trf_tensor *memory,
+                                                     trf_tensor *dscore_bias, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
                                                      const trf_attention_params *params,
                                                      const trf_attention_shape *shape,
                                                      const trf_tensor *saved, trf_error *err)

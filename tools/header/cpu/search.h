@@ -44,8 +44,7 @@ typedef struct trf__top_job {
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
 TRF__FN size_t trf__top_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                       int64_t vocab,
-                            int64_t n, trf__top_job *j)
+                                       int64_t vocab, int64_t n, trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);

@@ -124,9 +124,8 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
    32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
-                                 const trf__gpu_head *h,
-                                 int64_t ld, int of_keys, int64_t other, int64_t end,
-                                 int64_t column)
+                                 const trf__gpu_head *h, int64_t ld, int of_keys, int64_t other,
+                                 int64_t end, int64_t column)
 {
     for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
         int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;

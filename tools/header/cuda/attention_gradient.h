@@ -83,8 +83,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
 template <class A>
 TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
                                  const trf__gpu_head &h, float *queries, float *douts,
-                                 float *weights, int64_t c0, float dk[TRF__OWN],
-                                 float dv[TRF__OWN])
+                                 float *weights, int64_t c0, float dk[TRF__OWN], float dv[TRF__OWN])
 {
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;

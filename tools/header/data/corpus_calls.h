@@ -192,9 +192,8 @@ TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *
 }
 
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
-                                       const char *source,
-                                       const trf_vocab *target_vocab, const char *target,
-                                       trf_error *err)
+                                       const char *source, const trf_vocab *target_vocab,
+                                       const char *target, trf_error *err)
 {
     const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));

@@ -500,9 +500,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     *facts = all;
     r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
     r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
-    if (r->records) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a pair of %d ids a side",
-                     (int)all.longest);
+    return TRF__OK_IF(r->records, TRF_E_NOMEM, -1, "token file",
+                      "no memory for a pair of %d ids a side", (int)all.longest);
 }
 
 /* Refuses a file that was written with another vocabulary. */

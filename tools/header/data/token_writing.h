@@ -258,9 +258,9 @@ TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)
 TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
 {
     TRF__TRY(trf__begin(f, "file", err));
-    if (!f->failed && !f->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", f->finished ? "the file is finished already"
-                     : "an earlier call could not write the file");
+    return TRF__OK_IF(!f->failed && !f->finished, TRF_E_STATE, -1, "file",
+                      f->finished ? "the file is finished already"
+                                  : "an earlier call could not write the file");
 }
 
 /* Writes the ids of one side behind a record. */
@@ -338,9 +338,8 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     errno = 0;
     if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
         return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
-    if (there.size == (uint64_t)f->at) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
-                     "were others: begin it again");
+    return TRF__OK_IF(there.size == (uint64_t)f->at, TRF_E_STATE, -1, "file",
+                      "the interrupted file was longer, so its pairs were others: begin it again");
 }
 
 TRF__COLD

@@ -353,9 +353,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
 TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__begin(d, "data", err));
-    if (!d->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "data",
-                     "expected a data set that is not finished, got a finished one");
+    return TRF__OK_IF(!d->finished, TRF_E_STATE, -1, "data",
+                      "expected a data set that is not finished, got a finished one");
 }
 
 /* Asks whether a line is left out. */
@@ -438,9 +437,8 @@ TRF__FN void trf__labels_settle(trf__labels *l)
 
 TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_error *err)
 {
-    if (l->n <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
-                     (int)TRF__MOST_LABELS);
+    return TRF__OK_IF(l->n <= most, TRF_E_LIMIT, -1, "labels",
+                      "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
 /* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow

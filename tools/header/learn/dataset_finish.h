@@ -64,10 +64,9 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     if (trf__is_labelled(o) && !trf__is_numbered(o))
         TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
-    if (count < s->n || o->token_file) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "held_out",
-                     "holding out %lld pair%s leaves none of %lld to learn from",
-                     (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
+    return TRF__OK_IF(count < s->n || o->token_file, TRF_E_STATE, -1, "held_out",
+                      "holding out %lld pair%s leaves none of %lld to learn from",
+                      (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
 }
 
 /* Splits the data set, and sorts the lines by it. */

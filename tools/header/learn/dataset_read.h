@@ -179,11 +179,10 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
         }
         TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
     }
-    if (!two || (!line[0] && !line[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
-                     "the other, but one ends after %lld line%s",
-                     (long long)(line[0] ? l[1].number : l[0].number),
-                     trf__plural(line[0] ? l[1].number : l[0].number));
+    return TRF__OK_IF(!two || (!line[0] && !line[1]), TRF_E_FORMAT, -1, "line",
+                      "line n of one file must belong to line n of the other, but one ends after "
+                      "%lld line%s", (long long)(line[0] ? l[1].number : l[0].number),
+                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
 /* Removes the lines of a call that failed. */

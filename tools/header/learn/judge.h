@@ -42,9 +42,8 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->average && trainer->raw) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "average",
-                     "no average has begun: call trf_trainer_begin_average");
+    return TRF__OK_IF(trainer->average && trainer->raw, TRF_E_STATE, -1, "average",
+                      "no average has begun: call trf_trainer_begin_average");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
@@ -217,11 +216,10 @@ TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
     int64_t rows, longest = 0;
     TRF__TRY(trf__check_lengths(&pairs->source, 0, INT32_MAX, "source", &rows, &longest, err));
     TRF__TRY(trf__check_lengths(&pairs->target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (!pairs->source.count || !pairs->target.count ||
-        pairs->source.count == pairs->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
-                     "expected as many targets as sources, got %d targets and %d sources",
-                     (int)pairs->target.count, (int)pairs->source.count);
+    return TRF__OK_IF(!pairs->source.count || !pairs->target.count ||
+                      pairs->source.count == pairs->target.count, TRF_E_INVALID_ARG, -1, "pairs",
+                      "expected as many targets as sources, got %d targets and %d sources",
+                      (int)pairs->target.count, (int)pairs->source.count);
 }
 
 TRF__COLD

@@ -94,12 +94,11 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
                  "and the first one to end would leave the others waiting");
     TRF__FAIL_IF(l->corpus->facts.pairs == 0, TRF_E_STATE, -1, "corpus",
                  "expected one pair or more to learn from, got none");
-    if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
-        o->progress ||
-        l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates",
-                     "nothing says when training ends: set updates, seconds, patience (with pairs "
-                     "to validate on), progress, or the corpus's epochs");
+    return TRF__OK_IF(o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
+                      o->progress || l->corpus->options.epochs != TRF_ENDLESS, TRF_E_INVALID_ARG,
+                      -1, "updates",
+                      "nothing says when training ends: set updates, seconds, patience (with pairs "
+                      "to validate on), progress, or the corpus's epochs");
 }
 
 /* Gives `say` a line, at most one a second, and one at the end. */

@@ -110,10 +110,9 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
 TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
 {
     *n = (int32_t)trf__min64(needed, INT32_MAX);
-    if (needed <= capacity) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
-                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
-                     capacity);
+    return TRF__OK_IF(needed <= capacity, TRF_E_LIMIT, -1, "capacity",
+                      "the pair needs room for %lld ids, capacity is %d", (long long)needed,
+                      capacity);
 }
 
 TRF_API int32_t trf_number_label(float number)

@@ -116,9 +116,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
    the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
    the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
-                                   int32_t bos, int eos, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest,
-                                   trf_error *err)
+                                   int32_t bos, int eos, int extra, const char *side, int64_t *rows,
+                                   int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
@@ -172,9 +171,8 @@ TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 /* Checks an option source_tagged. */
 TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
 {
-    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
-                     "source_tagged needs an encoder-decoder model");
+    return TRF__OK_IF(!tagged || c->kind == TRF_ENCODER_DECODER, TRF_E_INVALID_ARG, -1,
+                      "source_tagged", "source_tagged needs an encoder-decoder model");
 }
 
 TRF__FOR_SPEED

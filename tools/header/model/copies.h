@@ -31,12 +31,11 @@ TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0
 /* What computes with all layers, or writes files that have all of them. */
 TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 {
-    if (!trf__is_stage(model)) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is a stage, with layers %d to %d of %d: a whole model is needed "
-                     "(trf_model_copy_weights)", (int)model->layout.first,
-                     (int)model->layout.end - 1,
-                     (int)(model->config.encoder_layers + model->config.decoder_layers));
+    return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
+                      "the model is a stage, with layers %d to %d of %d: a whole model is needed "
+                      "(trf_model_copy_weights)", (int)model->layout.first,
+                      (int)model->layout.end - 1,
+                      (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the

@@ -157,8 +157,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 /* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
    cross-attention reads. */
 TRF__FN void trf__sublayer_flops(const trf__sublayer_spec *part, double rows, double keys,
-                                 double *projections,
-                             double *attention, double *forward)
+                                 double *projections, double *attention, double *forward)
 {
     double in = (double)part->in.out * (double)part->in.in;
     double out = (double)part->out.out * (double)part->out.in;

@@ -21,10 +21,9 @@ TRF__FOR_SIZE
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
                                    trf_error *err)
 {
-    if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, field,
-                     "the configuration has %s = %d, but the vocabulary has %d tokens",
-                     field, size, trf_vocab_size(vocab));
+    return TRF__OK_IF(!vocab || trf_vocab_size(vocab) == size, TRF_E_SHAPE, -1, field,
+                      "the configuration has %s = %d, but the vocabulary has %d tokens", field,
+                      size, trf_vocab_size(vocab));
 }
 
 /* A model with a vocabulary has its special ids. cls may be bos, and sep may be eos. */

@@ -108,22 +108,20 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 /* Products have three of the formats of files. */
 TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
 {
-    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 || weights == TRF_WEIGHTS_INT8)
-        return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
-                     "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
-                     (int)weights);
+    return TRF__OK_IF(weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 ||
+                      weights == TRF_WEIGHTS_INT8, TRF_E_INVALID_ARG, -1, "weights",
+                      "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
+                      (int)weights);
 }
 
 /* Sums of 8-bit products must fit into 32 bits. */
 TRF__FN trf_status trf__check_sums(const trf_config *c, trf_weights weights, trf_error *err)
 {
     int64_t longest = trf__max64(trf__max64(c->d_model, c->d_ff), trf__q_width(c));
-    if (weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or n_heads "
-                     "* d_head is %lld",
-                     (int)TRF__INT8_DEEPEST, (long long)longest);
+    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST,
+                      TRF_E_UNSUPPORTED, -1, "weights",
+                      "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or "
+                      "n_heads * d_head is %lld", (int)TRF__INT8_DEEPEST, (long long)longest);
 }
 
 /* Sets the format of packed weights, if the device has it for such a model. */

@@ -46,10 +46,9 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
     TRF__FAIL_IF(ids[k] < 0 || ids[k] >= c->n_labels, TRF_E_INVALID_ARG, at, "target",
                  "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, got %d",
                  sequence, k, c->n_labels - 1, ids[k]);
-    if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                     "target sequence %d, position %d: labels must be ascending, each once, but %d "
-                     "follows %d", sequence, k, ids[k], ids[k - 1]);
+    return TRF__OK_IF(k == 0 || ids[k - 1] < ids[k], TRF_E_INVALID_ARG, at, "target",
+                      "target sequence %d, position %d: labels must be ascending, each once, but "
+                      "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
 /* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have

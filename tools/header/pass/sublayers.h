@@ -237,9 +237,8 @@ TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy
 
 /* dx is set; dm is set, or added to if add_memory. */
 TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
-                                     trf__act *dm,
-                                     int add_memory, const trf__act *dy, const trf__act *x,
-                                     const trf__act *m)
+                                     trf__act *dm, int add_memory, const trf__act *dy,
+                                     const trf__act *x, const trf__act *m)
 {
     trf__attention_gradient a;
     trf__linear_dw dw[3];

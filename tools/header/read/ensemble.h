@@ -185,19 +185,17 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
 /* What a call that shows one model does with an ensemble. */
 TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
 {
-    if (e->n == 1) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "this shows one model, but %d answer together: use one of the model alone",
-                     (int)e->n);
+    return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
+                      "this shows one model, but %d answer together: use one of the model alone",
+                      (int)e->n);
 }
 
 /* The same ids for models that read different tokens would be nonsense for some. */
 TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
 {
-    if (!e->apart) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "models",
-                     "the models have different source vocabularies: give each its own ids "
-                     "(`each` of trf_translate_options and of trf_reader_score), or a text");
+    return TRF__OK_IF(!e->apart, TRF_E_STATE, -1, "models",
+                      "the models have different source vocabularies: give each its own ids "
+                      "(`each` of trf_translate_options and of trf_reader_score), or a text");
 }
 
 TRF__FOR_SPEED

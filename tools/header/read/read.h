@@ -267,9 +267,8 @@ TRF__FN trf_status trf__memory_check(const trf_config *c, const trf_sequences *t
 
 /* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
    of a memory from sources. */
-TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows,
-                                       int32_t count, int64_t total,
-                                       trf_sequences *sources, trf_error *err)
+TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows, int32_t count,
+                                       int64_t total, trf_sequences *sources, trf_error *err)
 {
     const trf_config *c = reader->pass.config;
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */

@@ -45,9 +45,8 @@ struct trf_reader {
 
 /* Opens the passes. The owner closes the reader, after a failure too. */
 TRF__FN trf_status trf__reader_open(trf_reader *r, const trf__ensemble *ensemble,
-                                    const trf__limits *limits, trf_weights weights,
-                                    int32_t threads, int32_t tagged, const trf_hooks *hooks,
-                                    trf_error *err)
+                                    const trf__limits *limits, trf_weights weights, int32_t threads,
+                                    int32_t tagged, const trf_hooks *hooks, trf_error *err)
 {
     trf_device device = trf__device_with(&ensemble->models[0]->config.device, threads);
     int32_t k;

@@ -48,9 +48,8 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
-TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
-                                    const trf_search *s, const trf__rules *rules,
-                                    const trf__run *run)
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, const trf_search *s,
+                                    const trf__rules *rules, const trf__run *run)
 {
     const trf_config *c = &e->config;
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;

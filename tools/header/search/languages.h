@@ -53,9 +53,8 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
     if (!field || !codes || !star || !vocab) {
-        if (!given) return TRF_OK;
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, side,
-                         "the model has no tokens for the languages of its %ss", side);
+        return TRF__OK_IF(!given, TRF_E_UNSUPPORTED, -1, side,
+                          "the model has no tokens for the languages of its %ss", side);
     }
     if (*field >= 0) return TRF_OK;
     if (!code && !(target && field == &search->source_first))

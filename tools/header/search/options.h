@@ -135,9 +135,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
                                    trf_error *err)
 {
-    if (!value || c->unk >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
-                     "%s must be 0, because the model has no unk (unk is -1)", option);
+    return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
+                      "%s must be 0, because the model has no unk (unk is -1)", option);
 }
 
 /* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */

@@ -139,9 +139,8 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
 
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
    begin at `row`. Returns the row after them. */
-TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
-                                  const trf__pending *w, int32_t place, int32_t k, int32_t m,
-                                  int64_t row)
+TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, const trf__pending *w,
+                                  int32_t place, int32_t k, int32_t m, int64_t row)
 {
     const trf_search *s = &t->search;
     trf__hypotheses *h = &t->hypotheses;

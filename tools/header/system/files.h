@@ -437,9 +437,8 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
     errno = 0;
     *exists = TRF_OS(stat)(path, -1, old) >= 0;
     if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (!*exists || old->regular) return TRF_OK;
-    return trf__fail(err, TRF_E_IO, -1, path,
-                     "this is a folder, a pipe or a device; it is not replaced");
+    return TRF__OK_IF(!*exists || old->regular, TRF_E_IO, -1, path,
+                      "this is a folder, a pipe or a device; it is not replaced");
 }
 
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller

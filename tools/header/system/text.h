@@ -27,10 +27,9 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
     int64_t fault = trf_find_invalid_utf8(text, strlen(text));
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what,
-                     "expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (unsigned)(unsigned char)text[fault], (long long)fault);
+    return TRF__OK_IF(fault < 0, TRF_E_FORMAT, fault, what,
+                      "expected UTF-8, got the byte 0x%02X at offset %lld",
+                      (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */

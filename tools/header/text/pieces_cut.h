@@ -68,9 +68,8 @@ typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
 /* Positions in a normalised text are int32_t, and BPE has three heap entries for each byte. */
 TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 {
-    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "text",
-                     "expected a text of at most 512 MiB, got a longer one");
+    return TRF__OK_IF(more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more, TRF_E_LIMIT, -1,
+                      "text", "expected a text of at most 512 MiB, got a longer one");
 }
 
 /* Appends n bytes. A blank may become the three bytes of U+2581. */

@@ -212,12 +212,12 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
     if (p->nuls && !p->byte_fallback)
         return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
-    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
-        return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them the unknown piece and %d of them byte pieces; "
-                     "got %lld pieces, %d of them unknown and %d byte pieces",
-                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
+    return TRF__OK_IF(v->n_tokens > 0 && (unknowns || p->byte_fallback) &&
+                      n == (p->byte_fallback ? 256 : 0), TRF_E_FORMAT, p->model_bytes,
+                      "sentencepiece",
+                      "expected pieces, one of them the unknown piece and %d of them byte pieces; "
+                      "got %lld pieces, %d of them unknown and %d byte pieces",
+                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
 }
 
 // >>pieces-index   a tree of bytes in which pieces are found

@@ -212,10 +212,9 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {
-    if (x >= least && x <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
-                     (long long)least, (long long)most, after, (long long)x);
+    return TRF__OK_IF(x >= least && x <= most, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                      "byte %lld: expected %s%lld to %lld%s, got %lld", (long long)at, before,
+                      (long long)least, (long long)most, after, (long long)x);
 }
 
 /* Reads how many rows of `each` bytes a table has, and takes them off the rest of the bytes. Below

@@ -289,10 +289,9 @@ TRF__FN trf_status trf__slot_at(const trf_stage *stage, int32_t number, int wait
     TRF__TRY(trf__begin(stage, "stage", err));
     TRF__TRY(trf__check_range("slot", number, 0, stage->n_slots - 1, err));
     *slot = &stage->slots[number];
-    if ((*slot)->waits == waits) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, number, "slot",
-                     waits ? "slot %d has no micro-batch: call trf_stage_forward first"
-                           : "slot %d still waits for trf_stage_backward", (int)number);
+    return TRF__OK_IF((*slot)->waits == waits, TRF_E_STATE, number, "slot",
+                      waits ? "slot %d has no micro-batch: call trf_stage_forward first"
+                            : "slot %d still waits for trf_stage_backward", (int)number);
 }
 
 /* What a slot uses of the trainer's pass, which may have grown since. */

@@ -107,10 +107,9 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
                  !trf__same_tokens(model->source, teacher->source)), TRF_E_INVALID_ARG, k,
                  "teachers", "teacher %d has another source vocabulary than the trained model",
                  (int)k);
-    if (teacher->config.max_length >= model->config.max_length) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
-                     "teacher %d reads at most %d tokens, but the trained model %d", (int)k,
-                     (int)teacher->config.max_length, (int)model->config.max_length);
+    return TRF__OK_IF(teacher->config.max_length >= model->config.max_length, TRF_E_INVALID_ARG, k,
+                      "teachers", "teacher %d reads at most %d tokens, but the trained model %d",
+                      (int)k, (int)teacher->config.max_length, (int)model->config.max_length);
 }
 
 /* Opens the pass of a teacher, which may have packed weights. */

@@ -102,9 +102,8 @@ TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const ch
 {
     const trf__run *run = &t->pass.run;
     if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
-    if (*arena) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                     (long long)t->model->layout.n_weights);
+    return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
+                      (long long)t->model->layout.n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
@@ -418,19 +417,17 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 /* No slot of a stage waits for its backward pass. */
 TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
-    if (!trainer->stage || trainer->stage->waiting == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "slots",
-                     "slots that still wait for trf_stage_backward: %d",
-                     (int)trainer->stage->waiting);
+    return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
+                      "slots", "slots that still wait for trf_stage_backward: %d",
+                      (int)trainer->stage->waiting);
 }
 
 TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 {
     TRF__TRY(trf__none_in_flight(trainer, err));
-    if (trainer->micro == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                     "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
+    return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
+                      "micro-batches that still wait for an optimizer step: %lld; call "
+                      "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
@@ -449,11 +446,9 @@ TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_tra
                  "the number of parts that a trainer computes cannot change: it is %d, got %d "
                  "parts for %d rank%s", trf__rounds(&trainer->options), o->parts, o->n_ranks,
                  trf__plural(o->n_ranks));
-    if (hooks->alloc == old->alloc && hooks->free == old->free &&
-        (!old->alloc || hooks->user == old->user))
-        return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
-                     "the allocator of a trainer cannot change, got another one");
+    return TRF__OK_IF(hooks->alloc == old->alloc && hooks->free == old->free &&
+                      (!old->alloc || hooks->user == old->user), TRF_E_INVALID_ARG, -1, "hooks",
+                      "the allocator of a trainer cannot change, got another one");
 }
 
 /* Grows the plan first and changes the options afterwards, so a failure changes nothing. */

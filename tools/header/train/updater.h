@@ -87,9 +87,8 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
 
 /* Checks everything, then opens: a failure frees the shell whole. */
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
-                                      int32_t d_model,
-                                      const trf_train_options *options, const trf_device *device,
-                                      trf_error *err)
+                                      int32_t d_model, const trf_train_options *options,
+                                      const trf_device *device, trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
