@@ -3984,10 +3984,9 @@ TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
 {
     static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     uint32_t c = (unsigned char)p[0];
-    int i;
     *bytes = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
     c &= first[*bytes];
-    for (i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
+    for (int i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
     return c;
 }
 
@@ -3995,8 +3994,8 @@ TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
 TRF__FN int trf__put_code_point(char *to, uint32_t c)
 {
     static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
-    for (i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
+    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
     to[0] = (char)(unsigned char)(first[bytes] | c);
     return bytes;
 }
@@ -4006,14 +4005,14 @@ TRF__FN int trf__put_code_point(char *to, uint32_t c)
 TRF__FN int trf__utf8_at(const char *p, size_t n)
 {
     unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
-    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
     if (bytes == 0 || (size_t)bytes > n) return 0;
     /* the second byte has a narrower range after these four first bytes */
     if (c == 0xE0) low = 0xA0;
     if (c == 0xED) high = 0x9F;
     if (c == 0xF0) low = 0x90;
     if (c == 0xF4) high = 0x8F;
-    for (i = 1; i < bytes; i++) {
+    for (int i = 1; i < bytes; i++) {
         unsigned char d = (unsigned char)p[i];
         /* only the second byte may have the narrower range */
         if (d < low || d > high) return 0;
@@ -4266,10 +4265,9 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
                          size_t item, trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
-    void *bigger;
     if (items && needed <= *capacity) return items;
     wanted = trf__capacity(wanted, needed);
-    bigger = trf__alloc(hooks, trf__bytes(wanted, item));
+    void *bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
         trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
                   (long long)wanted, (unsigned long long)item);
@@ -4373,8 +4371,7 @@ TRF__BOTH int trf__is_finite(double x) { return x - x == 0; }
 TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    int round;
-    for (round = 0; round < 10; round++) {
+    for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         c0 = (uint32_t)(p1 >> 32) ^ c1 ^ key0;
         c1 = (uint32_t)p1;
@@ -4408,7 +4405,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     /* one loop for both phases: `first` is where the heap begins, `end` where it ends */
     while (end > 1) {
         const void *item;
-        size_t hole, child;
+        size_t child;
         if (first > 0) item = items[--first];           /* first build the heap, ... */
         /* ... then take its largest item off, repeatedly */
         else {
@@ -4416,7 +4413,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
             items[end] = items[0];
         }
         /* sift the item down from the hole; children of h are 2 h + 1 and 2 h + 2 */
-        hole = first;
+        size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
             if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
             if (compare(context, item, items[child]) >= 0) break;
@@ -4432,14 +4429,14 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
                              int (*compare)(const void *, const void *))
 {
     char *at = (char *)items, item[64];
-    size_t first = n / 2, end = n, hole, child;
+    size_t first = n / 2, end = n, child;
     while (end > 1) {
         if (first > 0) memcpy(item, at + --first * size, size);
         else {
             memcpy(item, at + --end * size, size);
             memcpy(at + end * size, at, size);
         }
-        hole = first;
+        size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
             if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
             if (compare(item, at + child * size) >= 0) break;
@@ -5083,19 +5080,17 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
 TRF__INLINE trf__v16 trf__load_n(const trf_real *p, int64_t n)
 {
     trf_real buffer[TRF__WIDE];
-    int64_t i;
     if (n >= TRF__WIDE) return trf__load(p);
-    for (i = 0; i < TRF__WIDE; i++) buffer[i] = i < n ? p[i] : 0;
+    for (int64_t i = 0; i < TRF__WIDE; i++) buffer[i] = i < n ? p[i] : 0;
     return trf__load(buffer);
 }
 
 TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
 {
     trf_real buffer[TRF__WIDE];
-    int64_t i;
     if (n >= TRF__WIDE) { trf__store(p, a); return; }
     trf__store(buffer, a);
-    for (i = 0; i < n; i++) p[i] = buffer[i];
+    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
 /* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
@@ -5219,8 +5214,7 @@ TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *cons
     trf__quad_to(to + 2 * ldt, TRF__SHUFFLE(ab, cd, 0, 1, 4, 5));
     trf__quad_to(to + 3 * ldt, TRF__SHUFFLE(ab, cd, 2, 3, 6, 7));
 #else
-    int i, k;
-    for (i = 0; i < 4; i++) for (k = 0; k < 4; k++) to[i * ldt + k] = from[k][i];
+    for (int i = 0; i < 4; i++) for (int k = 0; k < 4; k++) to[i * ldt + k] = from[k][i];
 #endif
 }
 
@@ -5242,8 +5236,7 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
     return r;
 #else
     trf_real factor[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) factor[i] = bits[i] >= threshold ? scale : 0;
+    for (int i = 0; i < TRF__WIDE; i++) factor[i] = bits[i] >= threshold ? scale : 0;
     return trf__load(factor);
 #endif
 }
@@ -5341,15 +5334,15 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
    float. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
-    trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c), p, q;
-    p = trf__set(-2.72614225801306e-10f);
+    trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c);
+    trf__v16 p = trf__set(-2.72614225801306e-10f);
     p = trf__fma(p, s, trf__set(2.77068142495902e-08f));
     p = trf__fma(p, s, trf__set(-2.10102402082508e-06f));
     p = trf__fma(p, s, trf__set(-5.69250639462346e-05f));
     p = trf__fma(p, s, trf__set(-7.34990630326855e-04f));
     p = trf__fma(p, s, trf__set(-2.95459980854025e-03f));
     p = trf__fma(p, s, trf__set(-1.60960333262415e-02f));
-    q = trf__set(-1.45660718464996e-05f);
+    trf__v16 q = trf__set(-1.45660718464996e-05f);
     q = trf__fma(q, s, trf__set(-2.13374055278905e-04f));
     q = trf__fma(q, s, trf__set(-1.68282697438203e-03f));
     q = trf__fma(q, s, trf__set(-7.37332916720468e-03f));
@@ -5361,10 +5354,9 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
    relative error is below 2e-7. */
 TRF__INLINE trf__v16 trf__log_1_plus(trf__v16 x)
 {
-    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s), p;
-    int k;
-    p = trf__set(2.0f / 15);
-    for (k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
+    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s);
+    trf__v16 p = trf__set(2.0f / 15);
+    for (int k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
     return trf__mul(p, s);
 }
 
@@ -5377,7 +5369,6 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
     trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
-    int k;
 /* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
 #define TRF__X(i) { \
         trf__ivec bits; \
@@ -5386,7 +5377,7 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
         TRF__AS_REAL(r.part[i], bits); }
     TRF__EACH(TRF__X)
 #undef TRF__X
-    for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
+    for (int k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
     s = trf__mul(x, r);
     /* s + (x - s^2) * r / 2 */
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
@@ -5401,19 +5392,18 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 TRF__FN double trf__ln(double x)
 {
     uint64_t bits;
-    int e, k;
-    double m, s, s2, p = 0;
+    double m, p = 0;
     if (!(x > 0) || !trf__is_finite(x)) return x == 0 ? -HUGE_VAL : x < 0 ? (double)NAN : x;
     memcpy(&bits, &x, sizeof bits);
     /* the exponent for m in [1/2, 1); x is positive, so its sign bit is 0 */
-    e = (int)(bits >> 52) - 1022;
+    int e = (int)(bits >> 52) - 1022;
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
     memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) { m *= 2; e--; }
-    s = (m - 1) / (m + 1);
-    s2 = s * s;
+    double s = (m - 1) / (m + 1);
+    double s2 = s * s;
     /* Horner: p = 2 (1/3 + s2/5 + s2^2/7 + ...) */
-    for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
+    for (int k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
     /* s + s, so that the last line has only one product (see >>vector) */
     p = s * s2 * p + (s + s);
     return e * 0.69314718055994531 + p;
@@ -5428,10 +5418,9 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
                                uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
 {
     uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
-    int round, i;
-    for (i = 0; i < TRF__WIDE; i++) { a[i] = c0[i]; b[i] = c1[i]; c[i] = c2; d[i] = c3; }
-    for (round = 0; round < 10; round++) {
-        for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) { a[i] = c0[i]; b[i] = c1[i]; c[i] = c2; d[i] = c3; }
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             uint64_t p0 = (uint64_t)0xD2511F53u * a[i], p1 = (uint64_t)0xCD9E8D57u * c[i];
             a[i] = (uint32_t)(p1 >> 32) ^ b[i] ^ key0;
             b[i] = (uint32_t)p1;
@@ -5441,7 +5430,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i];
     }
 }
@@ -6671,12 +6660,11 @@ TRF__BOTH void trf__phrase_unit(const trf__phrases *p, const trf__phrase *f, trf
 TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f, trf__met *met,
                                     int32_t id, int first)
 {
-    int32_t begin, end, i;
     if (!f->bytes) { trf__phrase_unit(p, f, met, id); return 1; }
-    begin = id > 0 ? p->ends[id - 1] : 0;
-    end = p->ends[id];
+    int32_t begin = id > 0 ? p->ends[id - 1] : 0;
+    int32_t end = p->ends[id];
     if (first && p->drops_blank && begin < end && p->texts[begin] == ' ') begin++;
-    for (i = begin; i < end; i++)
+    for (int32_t i = begin; i < end; i++)
         trf__phrase_unit(p, f, met, (int32_t)(unsigned char)p->texts[i]);
     return end - begin - (begin < end && p->texts[begin] == ' ');
 }
@@ -6712,8 +6700,8 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {
-    int32_t sum = 0, much = before[p->n].times, stray = id >= 0 && trf__is_symbol(p, id), k;
-    for (k = 0; k < p->n; k++) {
+    int32_t sum = 0, much = before[p->n].times, stray = id >= 0 && trf__is_symbol(p, id);
+    for (int32_t k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         trf__met met = before[k];
         int32_t units = id >= 0 ? trf__phrase_token(p, f, &met, id, first) : 0;
@@ -6769,8 +6757,7 @@ enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
 TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
 {
-    int32_t i;
-    for (i = 0; i < n; i++) if (list[i] == id) return 1;
+    for (int32_t i = 0; i < n; i++) if (list[i] == id) return 1;
     return 0;
 }
 
@@ -6914,9 +6901,9 @@ TRF__BOTH int trf__beam_first(const trf__beam *beam, int32_t a, int32_t b)
    the others to the best that are left. */
 TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
-    int32_t n = trf__n_groups(&beam->phrases), given, best, g;
+    int32_t n = trf__n_groups(&beam->phrases), best, g;
     for (g = 0; g < n; g++) beam->share[g] = 0;
-    for (given = 0; given < places; given++) {
+    for (int32_t given = 0; given < places; given++) {
         for (best = -1, g = 0; g < n; g++) {
             int32_t *k = &beam->taken[g];
             for (*k = beam->share[g]; *k < beam->n_chosen[g]; ++*k)
@@ -6936,13 +6923,12 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
-    int32_t from = 0, g;
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++) {
-        const trf__chosen *head;
+    int32_t from = 0;
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++) {
         int32_t *k = &beam->taken[g];
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
         if (*k == beam->share[g]) continue;
-        head = trf__beam_group(beam, g) + *k;
+        const trf__chosen *head = trf__beam_group(beam, g) + *k;
         if (!best || trf__chosen_before(head, best)) { best = head; from = g; }
     }
     if (best) beam->taken[from]++;
@@ -6991,11 +6977,11 @@ TRF__BOTH double trf__beam_score(const trf__beam *beam, double sum, int32_t leng
 TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
-    int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0), length;
-    double best = trf__beam_score(beam, sum, longest), score;
+    int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0);
+    double best = trf__beam_score(beam, sum, longest);
     if (search->word_penalty == 0) return best;
-    for (length = n + search->count_eos; length < longest; length++) {
-        score = trf__beam_score(beam, sum, length);
+    for (int32_t length = n + search->count_eos; length < longest; length++) {
+        double score = trf__beam_score(beam, sum, length);
         if (score > best) best = score;
     }
     return best;
@@ -7006,8 +6992,8 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a,
                                         const trf__finished *b)
 {
-    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
-    for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
+    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n;
+    for (int32_t t = a->n > b->n ? a->n : b->n; t > 0; t--) {
         size_t at_a = (size_t)(t - 1) * (size_t)width + (size_t)row_a;
         size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
         if (t <= a->n && t <= b->n) {
@@ -7065,8 +7051,7 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
 {
     int at_limit = beam->n == beam->limit && !trf__forces_eos(&beam->search);
     int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
-    int32_t row;
-    for (row = 0; row < beam->live; row++) {
+    for (int32_t row = 0; row < beam->live; row++) {
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
         if (at_limit && count_live)
             trf__beam_end(beam, beam->sum[row], 0, row, TRF_ENDED_MAX_LENGTH);
@@ -7083,15 +7068,14 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
 TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 {
     const trf_search *search = &beam->search;
-    double hope;
     if (beam->live == 0) return 1;
     if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
     /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
        now */
-    hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
-                                          : trf__beam_score(beam, beam->sum[0], beam->n);
+    double hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
+                                                 : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
 }
 
@@ -7119,13 +7103,12 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
    once. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
-    int32_t k;
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
-    for (k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
+    for (int32_t k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
         beam->met[k].times = beam->met[k].units = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
@@ -7220,16 +7203,16 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         int32_t met = trf__beam_met(beam, row, -1, NULL), most;
         int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
         int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
-        double least = 0, hidden;
+        double least = 0;
         most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the phrase_next come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
-            double p = log_probabilities[at], own;
+            double p = log_probabilities[at];
             if (j >= count && trf__is_listed(ids + row * stride, count, id)) continue;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
-            own = rest ? p + rest[row] : p;
+            double own = rest ? p + rest[row] : p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
                 p = ruled[at];
                 if (p > 0) p = 0;
@@ -7245,7 +7228,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */
-        hidden = beam->sum[row] + (hides == 2 || disordered ? 0 : least);
+        double hidden = beam->sum[row] + (hides == 2 || disordered ? 0 : least);
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
@@ -7258,9 +7241,9 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
    group, if eos_in_top_beam is set. Returns how many there are. */
 TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
-    int32_t n = 0, g, k;
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
-        for (k = 0; k < beam->n_chosen[g]; k++) {
+    int32_t n = 0;
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++)
+        for (int32_t k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id)) continue;
             if (beam->search.eos_in_top_beam && k >= beam->width) {
@@ -7276,13 +7259,13 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 /* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    int32_t ended = trf__beam_endings(beam), places = beam->width, g, k;
+    int32_t ended = trf__beam_endings(beam), places = beam->width;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
     const trf__chosen *chosen;
     if (beam->search.shrink) places = ended < places ? places - ended : 0;
     trf__beam_share(beam, places);
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
-        for (k = 0; k < beam->n_chosen[g]; k++) {
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++)
+        for (int32_t k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id) &&
                 (k >= beam->share[g] || !trf__beam_may_live(beam, g, k)))
@@ -7334,8 +7317,7 @@ TRF__BOTH const int32_t *trf__beam_parents(const trf__beam *beam)
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
-    int32_t k;
-    for (k = 0; k < beam->n_kept; k++) total += (int64_t)beam->best[k].n + 1;
+    for (int32_t k = 0; k < beam->n_kept; k++) total += (int64_t)beam->best[k].n + 1;
     return total;
 }
 
@@ -7347,14 +7329,13 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
                                  double *own)
 {
-    int32_t k, t;
-    for (k = 0; k < beam->n_kept; k++) {
+    for (int32_t k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
         trf_hypothesis *answer = &answers[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH &&
             beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
-        for (t = best->n; t > 0; t--) {
+        for (int32_t t = best->n; t > 0; t--) {
             size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
             /* from the last token back to the first */
             ids[t - 1] = beam->token[node];
@@ -7366,7 +7347,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->n = best->n;
         answer->log_probabilities = own;
         answer->log_probability = answer->prompt_log_probability = 0;
-        for (t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
+        for (int32_t t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;
@@ -7397,9 +7378,9 @@ TRF__BOTH double trf__penalize(double x, double penalty)
 /* Writes all that row `row` of a beam has read, in order; returns how many ids. */
 TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t *ids)
 {
-    int32_t first = beam->start >= 0, t;
+    int32_t first = beam->start >= 0;
     if (first) ids[0] = beam->start;
-    for (t = beam->n; t > 0; t--) {
+    for (int32_t t = beam->n; t > 0; t--) {
         size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
         ids[first + t - 1] = beam->token[node];
         row = beam->parent[node];
@@ -7410,8 +7391,7 @@ TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t *ids)
 /* Whether the history of n ids ends with the m ids before the last one of a sequence. */
 TRF__BOTH int trf__ends_with(const int32_t *ids, int32_t n, const int32_t *sequence, int32_t m)
 {
-    int32_t i;
-    for (i = 0; i < m && m <= n; i++) if (ids[n - m + i] != sequence[i]) return 0;
+    for (int32_t i = 0; i < m && m <= n; i++) if (ids[n - m + i] != sequence[i]) return 0;
     return m <= n;
 }
 
@@ -7453,14 +7433,14 @@ TRF__BOTH void trf__phrase_next_row(const trf__rules *rules, const trf__beam *be
 {
     const trf__phrases *p = &beam->phrases;
     const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
-    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0, k, i;
-    for (k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
+    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0;
+    for (int32_t k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
-    for (k = 0; k < p->n; k++) {
+    for (int32_t k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
+        for (int32_t i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
             int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
             if (id >= 0) n = trf__add_once(phrase_next, n, id);
         }
@@ -7481,8 +7461,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int64_t at = row * (t->n + r->n_phrase_next);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
-    int32_t *ids = t->ids + at, k;
-    for (k = 0; k < r->counts[2 * row]; k++) {
+    int32_t *ids = t->ids + at;
+    for (int32_t k = 0; k < r->counts[2 * row]; k++) {
         int32_t id = r->ids[row * r->stride + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL : (double)kept[k];
         double value = trf__penalize(r->greedy ? z : z - lse, r->penalty);
@@ -7505,14 +7485,14 @@ TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
     const trf__rules *r = &t->rules;
     int64_t at = row * (t->n + r->n_phrase_next), end = t->n, last = t->n + r->n_phrase_next, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
-    int32_t *ids = t->ids + at, k, j;
+    int32_t *ids = t->ids + at, k;
     for (k = 0, key = ruled ? ruled : own; k < r->n_phrase_next; k++) {
         int32_t id = r->phrase_next[row * r->n_phrase_next + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
             : (double)r->phrase_next_scores[row * r->n_phrase_next + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
-        for (j = 0; ruled && j < r->counts[2 * row]; j++)
+        for (int32_t j = 0; ruled && j < r->counts[2 * row]; j++)
             if (r->ids[row * r->stride + j] == id) {
                 value = trf__penalize(value, r->penalty);
                 break;
@@ -7565,17 +7545,16 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
                                  int32_t before, int32_t at)
 {
     const trf__beam *beam = &a->beams[place];
-    int32_t forced = trf__beam_wanted(beam).forced, j;
-    int64_t m;
+    int32_t forced = trf__beam_wanted(beam).forced;
     a->live[k] = place;
     a->starts[k] = row;
-    for (m = 0; a->cross && m < a->models; m++) {
+    for (int64_t m = 0; a->cross && m < a->models; m++) {
         trf__span *cross = &a->cross[m * a->places + k];
         *cross = a->sources[m * a->places + place];
         cross->query = row;
         cross->n_query = beam->live;
     }
-    for (j = 0; j < beam->live; j++) {
+    for (int32_t j = 0; j < beam->live; j++) {
         trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
         a->self[row + j] = span;
         a->ids[row + j] = a->begin ? beam->start : trf__beam_tokens(beam)[j];
@@ -7603,21 +7582,19 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 /* There is no live sentence k. */
 TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
 {
-    int64_t m;
-    for (m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
+    for (int64_t m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */
 TRF__BOTH void trf__reorder_padding(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
-    int32_t k;
     a->self[r] = span;
     a->ids[r] = a->slots[r] = -1;
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.n_phrase_next; k++)
+    for (int32_t k = 0; k < a->rules.n_phrase_next; k++)
         a->rules.phrase_next[r * a->rules.n_phrase_next + k] = -1;
 }
 
@@ -7757,11 +7734,10 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
 {
     trf__team *team = trf__cpu_of(run)->team;
     trf__tiling work;
-    int64_t tile;
     work.function = function; work.run = run; work.job = job; work.n_tiles = n_tiles;
     if (team && workers > 1 && n_tiles > 1 && trf__process_of(run)->share(team, workers, &work))
         return;
-    for (tile = 0; tile < n_tiles; tile++) {
+    for (int64_t tile = 0; tile < n_tiles; tile++) {
         TRF__TILE_HOOK(&work, 0);
         function(run, job, tile, 0);
     }
@@ -8046,10 +8022,9 @@ TRF__FN int trf__processors(void)
     long n = 0;
 #if defined(CPU_SETSIZE) || defined(__linux__)
     unsigned long set[TRF__MAX_THREADS / (8 * sizeof(long))];
-    size_t i;
     memset(set, 0, sizeof set);
     if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
-        for (i = 0; i < sizeof set / sizeof *set; i++)
+        for (size_t i = 0; i < sizeof set / sizeof *set; i++)
             /* each iteration clears the lowest bit */
             for (; set[i]; set[i] &= set[i] - 1) n++;
 #endif
@@ -8116,9 +8091,9 @@ TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, 
     int64_t first = work->n_tiles * owner / team->threads,
         last = work->n_tiles * (owner + 1) / team->threads,
         each = trf__max64(1, (last - first) / TRF__TURNS);
-    uint32_t *taken = &team->workers[owner].taken, turns, old;
+    uint32_t *taken = &team->workers[owner].taken, turns;
     if (first == last) return 0;        /* of few tiles most threads have none */
-    old = __atomic_load_n(taken, __ATOMIC_RELAXED);
+    uint32_t old = __atomic_load_n(taken, __ATOMIC_RELAXED);
     do {
         turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
         if (first + turns * each >= last) return 0;
@@ -8134,8 +8109,7 @@ TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, 
 TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
 {
     int64_t tile, end;
-    int i;
-    for (i = 0; i < team->threads; i++)
+    for (int i = 0; i < team->threads; i++)
         while (trf__turn_take(team, work, (worker + i) % team->threads, &tile, &end))
             for (; tile < end; tile++) {
                 TRF__TILE_HOOK(work, worker);
@@ -8149,8 +8123,7 @@ TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worke
 TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
 {
     uint32_t round;
-    int i;
-    for (i = 0; i < team->spins; i++) {
+    for (int i = 0; i < team->spins; i++) {
         if ((round = __atomic_load_n(&team->round, __ATOMIC_ACQUIRE)) != seen) return round;
         trf__pause();
     }
@@ -8202,9 +8175,8 @@ TRF__FN void trf__worker_run(trf__worker *worker)
 /* Begins another round and wakes `wanted` of the sleeping workers. */
 TRF__FN void trf__wake_workers(trf__team *team, int wanted)
 {
-    int sleeping;
     __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
-    sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
+    int sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping == 0) return;
     /* a worker about to sleep now either sleeps or has seen the round */
     trf__lock_take(&team->lock);
@@ -8216,8 +8188,7 @@ TRF__FN void trf__wake_workers(trf__team *team, int wanted)
 /* The caller waits until no worker is inside: the work and its job are on the caller's stack. */
 TRF__FN void trf__await_workers(trf__team *team)
 {
-    int i;
-    for (i = 0; i < team->spins; i++) {
+    for (int i = 0; i < team->spins; i++) {
         if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE) == 0) return;
         trf__pause();
     }
@@ -8286,11 +8257,10 @@ TRF__FN int trf__team_make(trf__team *team)
 TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
                                   trf_error *err)
 {
-    trf__team *team;
     int n;
     *to = NULL;
     if (threads < 2) return TRF_OK;
-    team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
+    trf__team *team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
     TRF__FAIL_IF(!team, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
     team->threads = threads;
     team->process = trf__process_id();
@@ -8374,8 +8344,7 @@ TRF_API trf_device trf_device_default(void)
    has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
 TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
     return a;
 }
 
@@ -8562,19 +8531,19 @@ TRF__INLINE int64_t trf__group_of(const trf__product *p)
    end. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
+    int64_t k = p.k, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
     int64_t group = trf__group_of(&p), rows;        /* rows of a call */
     int64_t shares = p.m < TRF__SHARES * group ? 1 : TRF__SHARES;
-    for (done = 0; done == 0 || done < k; done += deep) {
+    for (int64_t done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
-        for (j = 0; j < p.n; ) {
+        for (int64_t j = 0; j < p.n; ) {
             /* two panels at a time use more registers for sums, which pays with few rows */
             int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j);
             int64_t last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row;
             const trf_real *bias = p.bias ? p.bias + j : NULL;
-            for (i = 0; i < p.m; i += rows) {
+            for (int64_t i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
                    panels; later calls, and those of the last panels, fetch what is in the cache
@@ -8622,10 +8591,10 @@ TRF__FN void trf__mm(trf__product p)
    are contiguous, blocks of four by four are transposed. */
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
-    int64_t t = 0, j;
+    int64_t t = 0;
     /* columns are contiguous: four rows of four at a time */
     for (; columns >= 16 && b.row == 1 && t + 4 <= deep; t += 4)
-        for (j = 0; j < 16; j += 4) {
+        for (int64_t j = 0; j < 16; j += 4) {
             const trf_real *at = b.at + t + j * b.column;
             const trf_real *from[4] = { at, at + b.column, at + 2 * b.column, at + 3 * b.column };
             trf__transpose4(panel + 16 * t + j, 16, from);
@@ -8635,7 +8604,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
         if (columns >= 16 && b.column == 1) {
             trf__store(panel + 16 * t, trf__load(from)); continue;
         }
-        for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
+        for (int64_t j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
     }
 }
 
@@ -8679,8 +8648,8 @@ TRF__FN int trf__transposed(const trf__product *p) { return p->a.row == 1 && p->
 TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep,
                               int last)
 {
-    int64_t i, t, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
-    for (t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
+    int64_t i, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
+    for (int64_t t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
         trf_real *strip = to;
         for (i = 0; t < deep - careful && i < p->m; i += TRF__STRIP, strip += further)
             trf__store(strip, trf__load(a.at + i));
@@ -8693,9 +8662,9 @@ TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, 
    of B unless it is in panels already. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
 {
-    int64_t j, t, q, columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
+    int64_t columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
     trf_real *tall = scratch + TRF__DEEP * 32;
-    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
+    for (int64_t t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
         trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
         trf__view b = trf__view_of(p->b.at + t * p->b.row, p->b.row, p->b.column);
@@ -8703,14 +8672,14 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
             trf__pack_strips(tall, p, a, deep, t + deep == p->k);
             a = trf__view_of(tall, 1, TRF__STRIP);
         }
-        for (j = 0; j < p->n; j += columns) {
+        for (int64_t j = 0; j < p->n; j += columns) {
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add ||
                                                 t > 0);
             part.n = columns = trf__min64(wide, p->n - j);
             part.strip = trf__transposed(p) ? TRF__STRIP * deep + 16 : 0;
             part.bias = p->bias ? p->bias + j : NULL;
             if (!in_panels) {
-                for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
+                for (int64_t q = 0; q < columns; q += 16, b.at += 16 * b.column)
                     trf__pack_panel(scratch + q * deep, b, deep, columns - q);
                 part.b = trf__view_of(scratch, 16, 16 * deep);
             }
@@ -8744,8 +8713,7 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
 {
     const trf_real *from = (const trf_real *)packed + row / 16 * 16 * in + c * 16 + row % 16;
     trf_real x[TRF__WIDE];
-    int64_t i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = i < in - c ? from[16 * i] : 0;
+    for (int64_t i = 0; i < TRF__WIDE; i++) x[i] = i < in - c ? from[16 * i] : 0;
     return trf__load(x);
 }
 
@@ -8754,18 +8722,17 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {
-    int64_t t, j, k, i;
-    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP)
-        for (j = 0; j < p->n; j += 16) {
+    for (int64_t t = 0; t == 0 || t < p->k; t += TRF__DEEP)
+        for (int64_t j = 0; j < p->n; j += 16) {
             int64_t deep = trf__min64(TRF__DEEP, p->k - t);
             trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
             trf__view b = trf__view_of(scratch, 16, 16 * deep);
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j),
                                                 deep, a, b, p->add || t > 0);
-            for (i = 0; i < 16; i++) {
+            for (int64_t i = 0; i < 16; i++) {
                 int64_t at = row + j + (i < part.n ? i : 0);
                 const trf_real *from = packed + at / 16 * 16 * p->k + t * 16 + at % 16;
-                for (k = 0; k < deep; k++) scratch[16 * k + i] = from[16 * k];
+                for (int64_t k = 0; k < deep; k++) scratch[16 * k + i] = from[16 * k];
             }
             part.bias = p->bias ? p->bias + j : NULL;
             trf__mm(part);
@@ -8854,10 +8821,9 @@ TRF__FN int trf__lends_amx(int ask)
 TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
 {
     struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
-    int i;
     memset(&shape, 0, sizeof shape);
     shape.palette = 1;
-    for (i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
+    for (int i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
     /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
     __asm__ volatile("" : : "r"(&shape) : "memory");
     TRF__AMX_SHAPE(&shape);
@@ -9128,15 +9094,14 @@ typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int
 TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
-    int64_t r, p, t, j, i;
-    for (r = 0; r < rows; r++)
-        for (p = 0; p < n_panels; p++, sums += 16) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t p = 0; p < n_panels; p++, sums += 16) {
             const signed char *a = (const signed char *)x + (size_t)r * x_step;
             const signed char *b = (const signed char *)w + (size_t)p * w_step;
-            for (j = 0; j < 16; j++) sums[j] = 0;
-            for (t = 0; t < k; t += 4)
-                for (j = 0; j < 16; j++)
-                    for (i = 0; i < 4; i++) sums[j] += a[t + i] * b[16 * t + 4 * j + i];
+            for (int64_t j = 0; j < 16; j++) sums[j] = 0;
+            for (int64_t t = 0; t < k; t += 4)
+                for (int64_t j = 0; j < 16; j++)
+                    for (int64_t i = 0; i < 4; i++) sums[j] += a[t + i] * b[16 * t + 4 * j + i];
         }
 }
 
@@ -9164,8 +9129,8 @@ int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i sum = zero;
-    int64_t t, sums[4];
-    for (t = 0; t < n; t += 32) {
+    int64_t sums[4];
+    for (int64_t t = 0; t < n; t += 32) {
         __m256i value = _mm256_loadu_si256((const __m256i *)(const void *)(x + t));
         __m256i sign = _mm256_cmpgt_epi8(zero, value), size = _mm256_abs_epi8(value);
         _mm256_storeu_si256((__m256i *)(void *)(sizes + t), size);
@@ -9225,17 +9190,17 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
                     size_t w_step, int64_t n_panels, int64_t k)
 {
     trf__int8_signed part;
-    int64_t t, n, r, p;
+    int64_t n;
     memset(sums, 0, (size_t)(rows * n_panels) * 64);
-    for (t = 0; t < k; t += n) {
+    for (int64_t t = 0; t < k; t += n) {
         int negative = 0;
         n = trf__min64(TRF__INT8_SIGNED_DEEP, k - t);
-        for (r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < rows; r++) {
             part.first[r] = trf__int8_signs(part.sizes[r], part.signs[r],
                                             x + (size_t)r * x_step + t, n);
             negative |= part.first[r] != 0;
         }
-        for (p = 0; p < n_panels; p++)
+        for (int64_t p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
 #define TRF__CASE(R, SIGN) case 8 * SIGN + R: \
             TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(sums + 16 * p, 16 * n_panels, &part, \
@@ -9342,8 +9307,8 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
                         size_t w_step, int64_t n_panels, int64_t k)
 {
     const int64_t most = rows == 1 ? 4 : rows <= 3 ? 2 : 1;     /* sums of all fit into registers */
-    int64_t p, n;
-    for (p = 0; p < n_panels; p += n) {
+    int64_t n;
+    for (int64_t p = 0; p < n_panels; p += n) {
         n = n_panels - p < most ? 1 : most;
         switch (8 * n + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
@@ -9391,8 +9356,7 @@ TRF__EACH_ROWS(TRF__SDOT_ROWS, 1)
 TRF__FN void trf__int8_sdot(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                             const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
-    int64_t p;
-    for (p = 0; p < n_panels; p++, w += w_step, sums += 16)
+    for (int64_t p = 0; p < n_panels; p++, w += w_step, sums += 16)
         switch (rows) {
 #define TRF__CASE(R, P) case R: \
             trf__int8_sdot_##R##_##P(sums, 16 * n_panels, x, x_step, w, w_step, k); break;
@@ -9472,14 +9436,12 @@ TRF__FN size_t trf__int8_panel_bytes(int64_t k)
 TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
 {
     trf__v16 zero = trf__set(0), most = zero, bad = zero;
-    trf_real largest;
-    int64_t c;
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 value = trf__load_n(x + c, n - c);
         most = trf__max(most, trf__max(value, trf__sub(zero, value)));
         bad = trf__add(bad, trf__sub(value, value));            /* NaN if one is not finite */
     }
-    largest = trf__max_lane(most);
+    trf_real largest = trf__max_lane(most);
     *inverse = 0;
     if (!(trf__sum(bad) == 0)) return NAN;
     if (!(largest > (trf_real)1e-30)) return 0;
@@ -9509,9 +9471,8 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
 #else
     {
         trf_real sums[TRF__WIDE];
-        int i;
         trf__store(sums, y);
-        for (i = 0; i < TRF__WIDE; i++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             trf__int bits;
             memcpy(&bits, &sums[i], sizeof bits);
             to[i] = (int8_t)(bits ^ flip);
@@ -9526,13 +9487,13 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
 TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
 {
     const int flip = trf__int8_chosen(0)->flip;
-    int64_t padded = trf__round_up(k, TRF__INT8_DEEP), c;
+    int64_t padded = trf__round_up(k, TRF__INT8_DEEP);
     int8_t *to = (int8_t *)row;
     trf_real inverse;
     float scale = trf__int8_scale(x, k, &inverse);
     memset(to + trf__round_up(k, 16), flip, (size_t)(padded - trf__round_up(k, 16)));
     if (inverse == 0) memset(to, flip, (size_t)padded);
-    for (c = 0; inverse != 0 && c < k; c += 16)
+    for (int64_t c = 0; inverse != 0 && c < k; c += 16)
         trf__int8_round(to + c, trf__load_n(x + c, k - c), inverse, flip);
     memcpy(to + padded, &scale, sizeof scale);
 }
@@ -9620,8 +9581,7 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
     /* the panel continues with zeros, so all sixteen numbers are there */
     const signed char *numbers = (const signed char *)panel + 4 * (row % 16) + 16 * c;
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)numbers[i / 4 * 64 + i % 4];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)numbers[i / 4 * 64 + i % 4];
     return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
 }
 
@@ -9631,8 +9591,7 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
 TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 {
     trf__v16 x;
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__ivec part;
         memcpy(&part, from + i * (16 / TRF__PARTS), sizeof part);
         x.part[i] = __builtin_convertvector(part, trf__vec);
@@ -9644,15 +9603,13 @@ TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from);
 TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 {
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
     return trf__load(x);
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from)
 {
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
     return trf__load(x);
 }
 #endif
@@ -9668,7 +9625,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     const trf_real *from = p->add ? c : p->bias ? p->bias + at : NULL;
     int32_t own_sums[TRF__WIDE];
     float own_scales[TRF__WIDE];
-    trf__v16 x, y, first = from ? trf__load_n(from, n) : trf__set(0);
+    trf__v16 first = from ? trf__load_n(from, n) : trf__set(0);
     if (low) {
         memset(own_sums, 0, sizeof own_sums);
         memset(own_scales, 0, sizeof own_scales);
@@ -9677,8 +9634,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
         sums = own_sums;
         scales = own_scales;
     }
-    x = trf__of_ints(sums);
-    y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
+    trf__v16 x = trf__of_ints(sums);
+    trf__v16 y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
     trf__store_n(c, trf__fma(trf__opaque(x), trf__opaque(y), trf__opaque(first)), n);
 }
 
@@ -9692,20 +9649,19 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    int64_t i, j, r, q;
     (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
-    for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
-        for (i = 0; i < p.m; i += kernel->rows) {
+    for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)
+        for (int64_t i = 0; i < p.m; i += kernel->rows) {
             int64_t rows = trf__min64(kernel->rows, p.m - i);
             int64_t n = trf__min64(TRF__INT8_PANELS, n_panels - j);
             const char *x = p.left + (size_t)i * p.left_step, *w = panels + (size_t)j * step;
             kernel->function(sums, x, p.left_step, rows, w, step, n, deep);
-            for (r = 0; r < rows; r++) {
+            for (int64_t r = 0; r < rows; r++) {
                 float scale;
                 memcpy(&scale, x + (size_t)r * p.left_step + scale_at, sizeof scale);
-                for (q = 0; q < n; q++)
+                for (int64_t q = 0; q < n; q++)
                     trf__int8_store(&p, i + r, 16 * (j + q) - skip, sums + (r * n + q) * 16, scale,
                                     (const float *)(const void *)(w + (size_t)q * step +
                                                                   trf__int8_scales_at(p.k)));
@@ -9778,9 +9734,8 @@ typedef struct trf__bf16_call {
 /* The nearest number with 8 significant bits. */
 TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec bits = (trf__uvec)x.part[i];
         trf__uvec nan = (trf__uvec)(x.part[i] != x.part[i]) & 0x7FC00000u;
         bits += 0x7FFFu + (bits >> 16 & 1u);
@@ -9789,7 +9744,7 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 #else
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint32_t bits = trf__float_bits((float)numbers[i]);
         bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
         if (numbers[i] != numbers[i]) bits |= 0x7FC00000u;
@@ -9803,9 +9758,8 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 /* Sixteen words of a panel from two times sixteen rounded numbers, and back. */
 TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    for (i = 0; i < TRF__PARTS; i++) {
+    for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec both = (trf__uvec)even.part[i] >> 16 | (trf__uvec)odd.part[i];
         memcpy(words + i * (16 / TRF__PARTS), &both, sizeof both);
     }
@@ -9813,7 +9767,7 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
     trf_real numbers[2][TRF__WIDE];
     trf__store(numbers[0], even);
     trf__store(numbers[1], odd);
-    for (i = 0; i < TRF__WIDE; i++)
+    for (int i = 0; i < TRF__WIDE; i++)
         words[i] = trf__float_bits((float)numbers[0][i]) >> 16 |
                    trf__float_bits((float)numbers[1][i]);
 #endif
@@ -9821,9 +9775,8 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
 
 TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16 *odd)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec both;
         memcpy(&both, words + i * (16 / TRF__PARTS), sizeof both);
         even->part[i] = (trf__vec)(both << 16);
@@ -9831,7 +9784,7 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
     }
 #else
     trf_real numbers[2][TRF__WIDE];
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         numbers[0][i] = (trf_real)trf__float_of(words[i] << 16);
         numbers[1][i] = (trf_real)trf__float_of(words[i] & 0xFFFF0000u);
     }
@@ -9843,9 +9796,8 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
 /* Sixteen rounded numbers in order, 16 bits each. */
 TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    for (i = 0; i < TRF__PARTS; i++) {
+    for (int i = 0; i < TRF__PARTS; i++) {
         trf__bits_in_memory bits = __builtin_convertvector((trf__uvec)x.part[i] >> 16,
                                                            trf__bits_in_memory);
         memcpy((char *)to + i * (32 / TRF__PARTS), &bits, sizeof bits);
@@ -9853,7 +9805,7 @@ TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 #else
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint16_t bits = (uint16_t)(trf__float_bits((float)numbers[i]) >> 16);
         memcpy((char *)to + 2 * i, &bits, sizeof bits);
     }
@@ -9863,10 +9815,9 @@ TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 /* A block of a matrix's first `rows` rows and `deep` columns, as floats. */
 TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
-    int64_t t, i;
-    for (t = 0; t < deep; t += 16, block += 16 * rows) {
+    for (int64_t t = 0; t < deep; t += 16, block += 16 * rows) {
         trf__pack_panel(block, trf__view_of(a.at + t * a.column, a.row, a.column), rows, deep - t);
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__store(block + 16 * i, trf__bf16_round(trf__load(block + 16 * i)));
     }
 }
@@ -9933,12 +9884,11 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
-    int64_t h, r;
     memset(to, 0, (size_t)rows * 64);
-    for (h = 0; h < trf__min64(32, numbers); h += 16) {
+    for (int64_t h = 0; h < trf__min64(32, numbers); h += 16) {
         trf__pack_panel(chunk, trf__view_of(a.at + h * a.column, a.row, a.column), rows,
                         numbers - h);
-        for (r = 0; r < rows; r++)
+        for (int64_t r = 0; r < rows; r++)
             trf__bf16_store((char *)(to + 16 * r) + 2 * h,
                             trf__bf16_round(trf__load(chunk + 16 * r)));
     }
@@ -9972,24 +9922,23 @@ TRF__FN int trf__has_dpbf16(void)
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
-    int i;
-    TRF__UNROLL for (i = 0; i < 16; i += 2) {
+    TRF__UNROLL for (int i = 0; i < 16; i += 2) {
         y[i] = _mm512_maskz_unpacklo_epi32(0xFFFF, x[i], x[i + 1]);
         y[i + 1] = _mm512_maskz_unpackhi_epi32(0xFFFF, x[i], x[i + 1]);
     }
-    TRF__UNROLL for (i = 0; i < 16; i += 4) {
+    TRF__UNROLL for (int i = 0; i < 16; i += 4) {
         x[i] = _mm512_maskz_unpacklo_epi64(0xFF, y[i], y[i + 2]);
         x[i + 1] = _mm512_maskz_unpackhi_epi64(0xFF, y[i], y[i + 2]);
         x[i + 2] = _mm512_maskz_unpacklo_epi64(0xFF, y[i + 1], y[i + 3]);
         x[i + 3] = _mm512_maskz_unpackhi_epi64(0xFF, y[i + 1], y[i + 3]);
     }
-    TRF__UNROLL for (i = 0; i < 4; i++) {
+    TRF__UNROLL for (int i = 0; i < 4; i++) {
         y[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0x88);
         y[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0xDD);
         y[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0x88);
         y[i + 12] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0xDD);
     }
-    TRF__UNROLL for (i = 0; i < 4; i++) {
+    TRF__UNROLL for (int i = 0; i < 4; i++) {
         x[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0x88);
         x[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i + 4], y[i + 12], 0x88);
         x[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0xDD);
@@ -10015,8 +9964,7 @@ TRF__BF16_INLINE void trf__bf16_words_of(__m512i words[16], trf__view x, int64_t
     const __mmask16 first = trf__first_of(by_rows ? numbers : rows);
     const __mmask16 second = by_rows ? trf__first_of(numbers - 16) : first;
     const trf_real *at = x.at;
-    int i;
-    TRF__UNROLL for (i = 0; i < 16; i++, at += step) {
+    TRF__UNROLL for (int i = 0; i < 16; i++, at += step) {
         int line = by_rows ? i : 2 * i;
         const trf_real *other = at + (by_rows ? 16 : x.column);
         __m512 lower = _mm512_setzero_ps(), upper = lower;
@@ -10034,13 +9982,12 @@ void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers,
 {
     const int by_rows = x.column == 1;
     __m512i words[16];
-    int i;
     /* whole ones with constants, so that their loops have no conditions */
     if (rows < 16 || numbers < 32) trf__bf16_words_of(words, x, rows, numbers, by_rows);
     else if (by_rows) trf__bf16_words_of(words, x, 16, 32, 1);
     else trf__bf16_words_of(words, x, 16, 32, 0);
     if (by_rows == panel) trf__transpose16(words);
-    TRF__UNROLL for (i = 0; i < 16; i++)
+    TRF__UNROLL for (int i = 0; i < 16; i++)
         if (panel || i < rows) _mm512_storeu_si512(to + 16 * i, words[i]);
 }
 
@@ -10110,11 +10057,10 @@ void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
 /* A part of a converted row: n numbers, a multiple of sixteen. */
 TRF__FN void trf__bf16_row(void *row, const trf_real *x, int64_t n)
 {
-    int64_t c;
 #if TRF__BF16_PAIRS
     if (trf__has_dpbf16()) { trf__bf16_row_pairs((uint16_t *)row, x, n); return; }
 #endif
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__bf16_store((char *)row + 2 * c, trf__bf16_round(trf__load(x + c)));
 }
 
@@ -10129,9 +10075,8 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
     const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
 #endif
     uint32_t *to = (uint32_t *)(void *)block;
-    int64_t t, i;
-    for (t = 0; t < deep; t += 32)
-        for (i = 0; i < rows; i += 16) {
+    for (int64_t t = 0; t < deep; t += 32)
+        for (int64_t i = 0; i < rows; i += 16) {
             trf__view x = trf__view_of(a.at + i * a.row + t * a.column, a.row, a.column);
             int64_t n = trf__min64(16, rows - i);
 #if TRF__BF16_PAIRS
@@ -10239,7 +10184,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 {
     uint32_t *to = (uint32_t *)packed + column / 16 * trf__bf16_words(k) + 8 * row;
     trf_real chunk[TRF__BF16_DEEP * 16];
-    int64_t t = 0, i, n;
+    int64_t t = 0, n;
 #if TRF__BF16_PAIRS
     int pairs = trf__bf16_chosen(0)->function == trf__bf16_pairs && (b.row == 1 || b.column == 1);
     for (; pairs && t < deep; t += TRF__BF16_DEEP, to += 8 * TRF__BF16_DEEP)
@@ -10250,7 +10195,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
         n = trf__min64(TRF__BF16_DEEP, deep - t);
         trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
         memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
-        for (i = 0; i < TRF__BF16_DEEP; i += 2, to += 16)
+        for (int64_t i = 0; i < TRF__BF16_DEEP; i += 2, to += 16)
             trf__bf16_join(to, trf__bf16_round(trf__load(chunk + 16 * i)),
                            trf__bf16_round(trf__load(chunk + 16 * i + 16)));
     }
@@ -10272,8 +10217,7 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
 {
     const uint32_t *from = (const uint32_t *)packed + row / 16 * trf__bf16_words(in) + 8 * c;
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint32_t both = from[i / 2 * 16 + row % 16];
         x[i] = (trf_real)trf__float_of(i % 2 ? both & 0xFFFF0000u : both << 16);
     }
@@ -10289,15 +10233,14 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
     static const trf_real zeros[TRF__BF16_MOST * 16] = {0};
     trf_real sums[TRF__BF16_TILE_ROWS * TRF__BF16_MOST * 16];
     int whole = column >= 0 && column + 16 * panels <= p->n && !(kernel->tiles && rows % 16);
-    int64_t r, q;
     call->ldc = call->first_row = whole ? p->ldc : 16 * panels;
     call->first = call->c = whole ? p->c + row * p->ldc + column : sums;
     if (whole && first) {
         call->first = p->bias ? p->bias + column : zeros;
         call->first_row = 0;
     }
-    for (r = 0; !whole && r < rows; r++)
-        for (q = 0; q < panels; q++) {
+    for (int64_t r = 0; !whole && r < rows; r++)
+        for (int64_t q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             const trf_real *from = !first ? p->c + (row + r) * p->ldc + at
                                  : p->bias ? p->bias + at : NULL;
@@ -10306,8 +10249,8 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
             trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
         }
     kernel->function(call, rows, panels);
-    for (r = 0; !whole && r < rows; r++)
-        for (q = 0; q < panels; q++) {
+    for (int64_t r = 0; !whole && r < rows; r++)
+        for (int64_t q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             trf__store_n(p->c + (row + r) * p->ldc + at,
                          trf__load_n(sums + (r * panels + q) * 16 + low, 16 - low),
@@ -10328,13 +10271,13 @@ TRF__FN void trf__bf16_left(trf_real *scratch, const trf__product *p,
                             int64_t t, int64_t deep, int copies)
 {
     const char *a = p->left + (size_t)row * p->left_step + 2 * t;
-    int64_t i, r, n = call->block_rows;
+    int64_t n = call->block_rows;
     call->a = (const trf_real *)(const void *)a;
     call->a_row = p->left_step;
     call->a_step = 64;
     if (!kernel->tiles || n % 16 == 0) return;
-    for (i = 0; copies && i < deep; i += 32)
-        for (r = 0; r < n; r++)
+    for (int64_t i = 0; copies && i < deep; i += 32)
+        for (int64_t r = 0; r < n; r++)
             memcpy(scratch + 16 * (i / 32 * n + r), a + (size_t)r * p->left_step + 2 * i, 64);
     call->a = scratch;
     call->a_row = 64;
@@ -10348,26 +10291,25 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
                             int64_t row, int64_t rows, int64_t t, int64_t deep)
 {
     const int64_t n_panels = trf__ceil_div(skip + p->n, 16), line = trf__bf16_line(kernel, deep);
-    int64_t j, top, r, n;
+    int64_t n;
     trf__bf16_call call;
     TRF__ZERO(call);
     call.w_step = trf__bf16_words(p->k);
     call.k = deep;
-    for (j = 0; j < n_panels; j += n) {
+    for (int64_t j = 0; j < n_panels; j += n) {
         n = n_panels - j < kernel->panels ? 1 : kernel->panels;
         call.w = panels + j * call.w_step + 8 * t;
-        for (top = 0; top < rows; top += kernel->block_rows) {
+        for (int64_t top = 0; top < rows; top += kernel->block_rows) {
             trf__view a = trf__view_of(p->a.at + (row + top) * p->a.row + t * p->a.column,
                                        p->a.row, p->a.column);
-            const trf_real *block;
             call.block_rows = trf__min64(kernel->block_rows, rows - top);
             call.a = scratch + top * line;
             call.a_row = 16 * sizeof(trf_real);
             call.a_step = call.a_row * (size_t)call.block_rows;
             if (p->left) trf__bf16_left(scratch, p, kernel, &call, row + top, t, deep, j == 0);
             else if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
-            block = call.a;
-            for (r = 0; r < call.block_rows; r += kernel->rows) {
+            const trf_real *block = call.a;
+            for (int64_t r = 0; r < call.block_rows; r += kernel->rows) {
                 call.a = block + (int64_t)(call.a_row / sizeof *block) * r;
                 trf__bf16_tile(p, kernel, &call, row + top + r,
                                trf__min64(kernel->rows, call.block_rows - r), 16 * j - skip, n,
@@ -10390,10 +10332,9 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
     const int64_t room = p.left ? (int64_t)TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
-    int64_t t, i;
     if (kernel->tiles) trf__amx_begin();
-    for (t = 0; t == 0 || t < p.k; t += most)
-        for (i = 0; i < p.m; i += tall)
+    for (int64_t t = 0; t == 0 || t < p.k; t += most)
+        for (int64_t i = 0; i < p.m; i += tall)
             trf__bf16_part(scratch, &p, kernel, panels, row % 16, i, trf__min64(tall, p.m - i), t,
                            trf__min64(most, p.k - t));
     if (kernel->tiles) trf__amx_end();
@@ -10437,8 +10378,7 @@ enum {
    nearest bf16, and away from 0 if two are as near. 0 only cuts. */
 TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 {
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++)
         x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + half) & 0xFFFF0000u);
     return x;
 }
@@ -10448,8 +10388,7 @@ TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
    lower half bits, which would change the other number of the word. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
-    int part;
-    TRF__UNROLL for (part = 0; part < 2; part++, to += apart) {
+    TRF__UNROLL for (int part = 0; part < 2; part++, to += apart) {
         trf__v16 x = trf__bf16x3_upper(lower, 0x8000u), y = trf__bf16x3_upper(upper, 0x8000u);
         trf__bf16_join(to, x, y);
         lower = trf__sub(lower, x);
@@ -10464,8 +10403,7 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
     const int64_t part = 16 * trf__round_up(rows, 16);
     uint32_t *to = (uint32_t *)(void *)block;
     trf_real packed[2][16 * 32];
-    int64_t t, i;
-    for (t = 0; t < deep; t += 32, to += 3 * part, a.at += 32 * a.column) {
+    for (int64_t t = 0; t < deep; t += 32, to += 3 * part, a.at += 32 * a.column) {
         const int whole = a.column == 1 && deep - t >= 32;
         const trf_real *lower = whole ? a.at : packed[0], *upper = whole ? a.at + 16 : packed[1];
         const int64_t row = whole ? a.row : 16;
@@ -10474,7 +10412,7 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
             trf__pack_panel(packed[1], trf__view_of(a.at + 16 * a.column, a.row, a.column), rows,
                             deep - t - 16);
         }
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__bf16x3_split(to + 16 * i, part, trf__load(lower + i * row),
                               trf__load(upper + i * row));
     }
@@ -10484,10 +10422,9 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
 TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t step, int64_t n,
                                 int64_t deep)
 {
-    int64_t q, t, i;
-    for (q = 0; q < n; q++)
-        for (t = 0; t < deep; t += 32, to += 3 * 256)
-            for (i = 0; i < 16; i++) {
+    for (int64_t q = 0; q < n; q++)
+        for (int64_t t = 0; t < deep; t += 32, to += 3 * 256)
+            for (int64_t i = 0; i < 16; i++) {
                 const trf_real *row = panels + q * step + 16 * (t + i);
                 trf__bf16x3_split(to + 16 * i, 256,
                                   t + i < deep ? trf__load(row) : trf__set(0),
@@ -10522,15 +10459,14 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     const size_t first_row = (size_t)x->first_row * 4, c_row = (size_t)x->ldc * 4;
     const trf_real *next = x->next;
     char *c = (char *)(void *)x->c;
-    int64_t t, r;
     int i;
     __asm__ volatile("" : : : "memory");    /* as in trf__amx_begin */
     TRF__AMX_LOAD(0, first, first_row);
     if (wide) TRF__AMX_LOAD(1, first + 64, first_row);
     if (tall) TRF__AMX_LOAD(2, first + 16 * first_row, first_row);
     if (tall && wide) TRF__AMX_LOAD(3, first + 16 * first_row + 64, first_row);
-    for (t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
-        for (r = 0; r < x->next_rows; r++, next += 16) {
+    for (int64_t t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
+        for (int64_t r = 0; r < x->next_rows; r++, next += 16) {
             TRF__PREFETCH_L2(next);
             TRF__PREFETCH_L2(next + x->next_panel);
         }
@@ -10561,24 +10497,23 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     const int64_t fetched = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
     uint32_t *b = (uint32_t *)(void *)scratch;
     trf_real *blocks = scratch + TRF__BF16X3_PANELS;
-    int64_t i, j;
     trf__bf16_call call;
     TRF__ZERO(call);
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;
     call.next_rows = fetched;
-    for (i = 0; i < rows; i += kernel->rows)
+    for (int64_t i = 0; i < rows; i += kernel->rows)
         kernel->block(blocks + i * line,
                       trf__view_of(p->a.at + (row + i) * p->a.row + t * p->a.column, p->a.row,
                                    p->a.column), trf__min64(kernel->rows, rows - i), deep);
-    for (j = 0; j < p->n; j += 32) {
+    for (int64_t j = 0; j < p->n; j += 32) {
         const trf_real *now = panels + j * p->k + 16 * t;
         const int64_t n = p->n - j > 16 ? 2 : 1;
         trf__bf16x3_panels(b, now, step, n, deep);
         call.next_panel = p->n - j > 48 ? step : 0;
         call.next = p->n - j > 32 ? now + 2 * step : now;
-        for (i = 0; i < rows; i += kernel->rows) {
+        for (int64_t i = 0; i < rows; i += kernel->rows) {
             call.a = blocks + i * line;
             trf__bf16_tile(p, kernel, &call, row + i, trf__min64(kernel->rows, rows - i), j, n,
                            t == 0 && !p->add);
@@ -10589,10 +10524,9 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
 
 TRF__FN void trf__bf16x3_product(trf_real *scratch, const trf__product *p, const trf_real *panels)
 {
-    int64_t t, i;
     trf__amx_begin();
-    for (t = 0; t < p->k; t += TRF__BF16X3_DEEP)
-        for (i = 0; i < p->m; i += TRF__BF16X3_TALL)
+    for (int64_t t = 0; t < p->k; t += TRF__BF16X3_DEEP)
+        for (int64_t i = 0; i < p->m; i += TRF__BF16X3_TALL)
             trf__bf16x3_part(scratch, p, panels, i, trf__min64(TRF__BF16X3_TALL, p->m - i), t,
                              trf__min64(TRF__BF16X3_DEEP, p->k - t));
     trf__amx_end();
@@ -10672,9 +10606,8 @@ TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t til
 {
     const trf__conversion *j = (const trf__conversion *)job;
     const trf__product *p = j->p;
-    int64_t i;
     (void)worker;
-    for (i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
+    for (int64_t i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
         j->format->convert((char *)(void *)trf__cpu_of(run)->work + (size_t)i * p->left_step,
                            p->a.at + i * p->a.row, p->k);
 }
@@ -10719,9 +10652,8 @@ TRF__FN int trf__format_of(const trf_device *device)
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
                            int64_t ld)
 {
-    int64_t r, c;
-    for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c += 16) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += 16) {
             trf_real *at = y + r * ld + c;
             int64_t n = columns - c;
             trf__store_n(at, trf__add(trf__load_n(at, n), trf__load_n(b + c, n)), n);
@@ -10804,11 +10736,10 @@ TRF__FN void trf__bf16x3_divide(trf__product_job *j, int threads)
    they would have fewer than 64 rows and columns. */
 TRF__FN void trf__blas_divide(trf__product_job *j)
 {
-    int64_t *longer;
     j->rows = trf__transposed(&j->p) ? 256 : 1024;
     j->columns = trf__transposed(&j->p) ? 256 : trf__max64(1, j->p.n);
     while (trf__ceil_div(j->p.m, j->rows) * trf__ceil_div(j->p.n, j->columns) < 4) {
-        longer = j->rows >= j->columns ? &j->rows : &j->columns;
+        int64_t *longer = j->rows >= j->columns ? &j->rows : &j->columns;
         if (*longer <= 64) break;
         *longer = trf__round_up(trf__ceil_div(*longer, 2), 16);
     }
@@ -11124,21 +11055,19 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
     uint16_t bits[TRF__WIDE];
-    const uint32_t *words;
     uint32_t shift = chunk & 1 ? 16 : 0;
-    int i;
     if (chunk >> 3 != mask->group) {
         uint32_t counter[2][TRF__WIDE];
         mask->group = chunk >> 3;
-        for (i = 0; i < TRF__WIDE; i++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             counter[0][i] = (uint32_t)mask->group * 16 + (uint32_t)i;
             counter[1][i] = mask->position;
         }
         trf__philox16(counter[0], counter[1], mask->sentence, mask->now->step, mask->now->key0,
                       trf__site_key(mask->now, mask->drop), mask->words);
     }
-    words = mask->words[chunk >> 1 & 3];
-    for (i = 0; i < TRF__WIDE; i++) bits[i] = (uint16_t)(words[i] >> shift & 0xFFFF);
+    const uint32_t *words = mask->words[chunk >> 1 & 3];
+    for (int i = 0; i < TRF__WIDE; i++) bits[i] = (uint16_t)(words[i] >> shift & 0xFFFF);
     return trf__kept(bits, mask->drop->threshold, mask->drop->scale);
 }
 
@@ -11160,18 +11089,18 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(j->d), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         const trf_real *s = j->segments ? j->segments + j->segment[row] * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->d; c += 16) {
+        for (int64_t c = 0; c < j->d; c += 16) {
             int64_t n = j->d - c;
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
             if (s) value = trf__add(value, trf__load_n(s + c, n));
@@ -11193,13 +11122,13 @@ TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->d), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
-        for (c = 0; c < j->d; c += 16)
+        for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dy + c, trf__mul(trf__load_n(dy + c, j->d - c),
                                           trf__mask_chunk(&mask, c / 16)), j->d - c);
     }
@@ -11209,8 +11138,7 @@ TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t 
    is added. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
-    int64_t row;
-    for (row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
 }
 
@@ -11220,9 +11148,9 @@ TRF__FN void trf__table_gradient(const trf__embed_gradient *j, trf_real *table, 
                                  const int32_t *place, int64_t c)
 {
     const trf_real *dy = trf__from(j->dy);
-    int64_t row, n = j->d - c;
+    int64_t n = j->d - c;
     if (j->first_table) trf__zero_columns(table, size, j->d, c);
-    for (row = 0; row < j->rows; row++) {
+    for (int64_t row = 0; row < j->rows; row++) {
         trf_real *to = table + (place ? place[row] : trf__position(&j->at, row)) * j->d + c;
         trf__store_n(to, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(to, n)), n);
     }
@@ -11234,18 +11162,16 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
-    int64_t k, i, c = tile * 16, n = j->d - c;
+    int64_t c = tile * 16, n = j->d - c;
     (void)run; (void)worker;
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
-    for (k = 0; k < j->groups.n; k++) {
+    for (int64_t k = 0; k < j->groups.n; k++) {
         const int32_t *rows = j->groups.rows;
-        trf_real *dw;
-        trf__v16 sum;
         /* only lists at the end are empty */
         if (j->groups.first[k] == j->groups.first[k + 1]) break;
-        dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
-        sum = trf__load_n(dw, n);
-        for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
+        trf_real *dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
+        trf__v16 sum = trf__load_n(dw, n);
+        for (int64_t i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
             sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum);
         trf__store_n(dw, sum, n);
     }
@@ -11300,12 +11226,11 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
 TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns,
                               int64_t ld, int first)
 {
-    int64_t r, c, r0;
     if (first) memset(sum, 0, (size_t)columns * sizeof *sum);
-    for (r0 = 0; r0 < rows; r0 += 64)
-        for (c = 0; c < columns; c += 16) {
+    for (int64_t r0 = 0; r0 < rows; r0 += 64)
+        for (int64_t c = 0; c < columns; c += 16) {
             trf__v16 partial = trf__set(0);
-            for (r = r0; r < trf__min64(rows, r0 + 64); r++)
+            for (int64_t r = r0; r < trf__min64(rows, r0 + 64); r++)
                 partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
             trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial),
                          columns - c);
@@ -11344,8 +11269,7 @@ TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 
 TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
-    int i;
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         const trf__linear_dw *p = &products[i];
         trf__dw_job j = { p->dw, p->db, trf__from(p->dy), trf__from(p->x), p->rows, p->out, p->in,
                          p->out, p->first };
@@ -11427,12 +11351,12 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s, steep, end = trf__act_far(kind);
+        trf__v16 end = trf__act_far(kind);
         h = trf__min(trf__max(h, trf__sub(trf__set(0), end)), end);
-        s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
-        steep = kind == TRF_SILU ? h
-            : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
-                       trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
+        trf__v16 s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
+        trf__v16 steep = kind == TRF_SILU ? h
+                     : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
+                                trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
         return trf__mul(s, trf__fma(steep, trf__sub(trf__set(1), s), trf__set(1)));
     }
 }
@@ -11440,16 +11364,16 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(j->width), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->width; c += 16) {
+        for (int64_t c = 0; c < j->width; c += 16) {
             int64_t n = j->width - c;
             trf__v16 a = trf__act_of(j->kind, trf__load_n(h + c, n));
             if (j->gate) a = trf__mul(a, trf__load_n(h + j->width + c, n));
@@ -11470,14 +11394,14 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
                                          int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->width), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->width; c += 16) {
+        for (int64_t c = 0; c < j->width; c += 16) {
             int64_t at = (row << j->gate) * j->width + c, n = j->width - c;
             const trf_real *h = trf__from(j->h) + at;
             trf_real *dh = trf__to(j->dh) + at;
@@ -11519,8 +11443,7 @@ TRF__FN void trf__turn(trf__v16 *x, trf__v16 *y, trf__v16 cosine, trf__v16 sine,
 /* One head. table: cosines of `half` pairs, then their sines. */
 TRF__FN void trf__rotate_halves(trf_real *head, const trf_real *table, int64_t half, trf_real sign)
 {
-    int64_t c;
-    for (c = 0; c < half; c += 16) {
+    for (int64_t c = 0; c < half; c += 16) {
         int64_t n = half - c;
         trf__v16 x = trf__load_n(head + c, n), y = trf__load_n(head + half + c, n);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
@@ -11532,21 +11455,19 @@ TRF__FN void trf__rotate_halves(trf_real *head, const trf_real *table, int64_t h
 TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int64_t half,
                                      trf_real sign)
 {
-    int64_t c, i;
-    for (c = 0; c < half; c += 16) {
+    for (int64_t c = 0; c < half; c += 16) {
         int64_t n = trf__min64(16, half - c);
         trf_real pairs[2][16];
-        trf__v16 x, y;
-        for (i = 0; i < 16; i++) {
+        for (int64_t i = 0; i < 16; i++) {
             pairs[0][i] = i < n ? head[2 * (c + i)] : 0;
             pairs[1][i] = i < n ? head[2 * (c + i) + 1] : 0;
         }
-        x = trf__load(pairs[0]);
-        y = trf__load(pairs[1]);
+        trf__v16 x = trf__load(pairs[0]);
+        trf__v16 y = trf__load(pairs[1]);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
         trf__store(pairs[0], x);
         trf__store(pairs[1], y);
-        for (i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             head[2 * (c + i)] = pairs[0][i];
             head[2 * (c + i) + 1] = pairs[1][i];
         }
@@ -11561,12 +11482,11 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     const trf__rotation *r = (const trf__rotation *)job;
     int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    int h;
     (void)run;
     (void)worker;
     for (; row < end; row++) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
-        for (h = 0; h < r->heads; h++) {
+        for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
             if (r->pairs == TRF_ROTARY_HALVES) trf__rotate_halves(x, table, r->width / 2, sign);
             else trf__rotate_interleaved(x, table, r->width / 2, sign);
@@ -11660,8 +11580,8 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t produ
 TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h,
                                        int64_t m16)
 {
-    int64_t i, c, d = h->in->d_head, k;
-    for (i = 0; i < m16; i += 4) {
+    int64_t c, d = h->in->d_head, k;
+    for (int64_t i = 0; i < m16; i += 4) {
         const trf_real *from[4] = { NULL, NULL, NULL, NULL };
         for (k = 0; k < 4 && i + k < h->span->n_key; k++)
             from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->key_first;
@@ -11678,9 +11598,8 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
 TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d,
                               int64_t d16)
 {
-    int64_t i, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < d16; c += 16)
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < d16; c += 16)
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
@@ -11698,12 +11617,12 @@ TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t
 TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const trf__head *h,
                                       int64_t d16)
 {
-    int64_t i, d = h->in->d_head;
+    int64_t d = h->in->d_head;
     const trf_real *from = trf__from(x) + h->key_first;
     if (!h->key_rows)
         return trf__rows_as_panels(work, from + h->span->key * h->in->ldk, h->in->ldk,
                                    h->span->n_key, d, d16);
-    for (i = 0; i < h->span->n_key; i++)
+    for (int64_t i = 0; i < h->span->n_key; i++)
         trf__rows_padded(work + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
     return trf__view_of(work, d16, 16);
 }
@@ -11715,18 +11634,16 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const t
 
 TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
 {
-    int64_t i;
-    for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
+    for (int64_t i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
 }
 
 /* The maximum of a row, from -FLT_MAX: -infinity - -infinity would be NaN in a softmax. */
 TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
-    trf_real most;
     int64_t c;
     for (c = 0; c + 16 <= n; c += 16) top = trf__max(top, trf__load(z + c));
-    most = trf__max_lane(top);
+    trf_real most = trf__max_lane(top);
     for (; c < n; c++) if (most < z[c]) most = z[c];
     return most;
 }
@@ -11753,8 +11670,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
 TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < m16; c += 16)
+    for (int64_t c = 0; c < m16; c += 16)
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
 }
 
@@ -11762,8 +11678,7 @@ TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, 
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load_n(numbers + c, n - c)));
 }
 
@@ -11775,7 +11690,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 {
     const int64_t least = trf__max64(0, seen), whole = least / 16 * 16;
     const int64_t end = trf__round_up(least, 16);
-    trf__v16 sum = trf__set(0), maximum, factor;
+    trf__v16 sum = trf__set(0);
     int64_t c;
     /* exp makes 0 of -infinity. A whole vector is stored: its next load would wait for numbers that
        were stored one by one */
@@ -11783,8 +11698,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
     stats[0] = known ? known[0] : trf__max_of(s, end);
-    maximum = trf__set(stats[0]);
-    factor = trf__set(scale);
+    trf__v16 maximum = trf__set(stats[0]);
+    trf__v16 factor = trf__set(scale);
     for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);
@@ -11828,11 +11743,11 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
                                  trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
-    int64_t i, query = h->span->query + i0;
+    int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
     trf__mm(trf__product_of(work->s, work->m16, n, trf__seen16(h, i0 + n), h->in->d_head,
                             trf__view_of(q, h->in->ldq, 1), keys, 0));
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
         trf__weights_row(h, work, work->s + i * work->m16, i0 + i, known ? known + at : NULL,
@@ -11846,11 +11761,10 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
                                  int64_t i0, int64_t n, int64_t blocks)
 {
     uint32_t counter[2][TRF__WIDE], words[4][TRF__WIDE], head = (uint32_t)h->head;
-    int64_t at, b = 0, i = i0;
-    int lane, w;
-    for (at = 0; at < n * blocks; at += TRF__WIDE) {
+    int64_t b = 0, i = i0;
+    for (int64_t at = 0; at < n * blocks; at += TRF__WIDE) {
         int lanes = (int)trf__min64(TRF__WIDE, n * blocks - at);
-        for (lane = 0; lane < TRF__WIDE; lane++) {
+        for (int lane = 0; lane < TRF__WIDE; lane++) {
             uint32_t block[2];
             trf__weight_counter(block, head, i, b);
             counter[0][lane] = block[0];
@@ -11860,8 +11774,8 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
                       run->now->key0,
                       trf__site_key(run->now, &h->in->drop), words);
-        for (lane = 0; lane < lanes; lane++)
-            for (w = 0; w < 4; w++) {
+        for (int lane = 0; lane < lanes; lane++)
+            for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
                 bits[(at + lane) * 8 + 2 * w + 1] = (uint16_t)(words[w][lane] >> 16);
             }
@@ -11872,8 +11786,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
 TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row,
                                int64_t n)
 {
-    int64_t c;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold,
                                                                    drop->scale)));
 }
@@ -11896,13 +11809,13 @@ TRF__FN void trf__attention_of_one(const trf__head *h, const trf__attention_scra
 {
     const trf_real *q = trf__from(h->in->q) + h->span->query * h->in->ldq + h->first;
     const trf_real *k = trf__from(h->in->k) + h->key_first, *v = trf__from(h->in->v) + h->key_first;
-    int64_t i, c, d = h->in->d_head, ld = h->in->ldk;
+    int64_t d = h->in->d_head, ld = h->in->ldk;
     trf_real stats[2], *s = work->s;
-    for (i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
+    for (int64_t i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
     trf__weights_row(h, work, s, 0, NULL, stats);
-    for (c = 0; c < d; c += 16) {
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 sum = trf__set(0);
-        for (i = 0; i < h->span->n_key; i++)
+        for (int64_t i = 0; i < h->span->n_key; i++)
             sum = trf__fma(trf__set(s[i]), trf__load_n(v + h->key_rows[i] * ld + c, d - c), sum);
         trf__store_n(out + c, sum, d - c);
     }
@@ -11913,8 +11826,8 @@ TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a
                                     const trf__head *h, const trf_real *rows, int64_t i0, int64_t n)
 {
     const trf__format *format = &trf__formats[run->format];
-    int64_t i, d = a->in.d_head;
-    for (i = 0; i < n; i++)
+    int64_t d = a->in.d_head;
+    for (int64_t i = 0; i < n; i++)
         format->convert(trf__converted_at(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
                         h->first * format->number, rows + i * d, d);
 }
@@ -11939,7 +11852,6 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
     const trf_real *q = trf__from(a->in.q) + h->span->query * a->in.ldq + h->first;
     char *queries = (char *)(void *)work->q, *weights = (char *)(void *)work->ds;
     const size_t q_step = trf__bf16_row_bytes(d), w_step = trf__bf16_row_bytes(m + 31);
-    int64_t i0, i, c;
     trf__product s = trf__product_of(work->s, m16, 0, m16, d, trf__view_of(NULL, 0, 1),
                                      trf__view_of(NULL, 1, d), 0);
     trf__product out = trf__product_of(work->dout, d, 0, d, m, trf__view_of(NULL, 0, 1),
@@ -11949,21 +11861,21 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
     out.left = weights;
     out.left_step = w_step;
     s.tiles = out.tiles = 1;
-    for (c = 0; c < m; c += 16)
+    for (int64_t c = 0; c < m; c += 16)
         trf__bf16_panel(work->kt, d, 0, c, trf__view_of(k + c * ldk, 1, ldk), d, m - c);
-    for (c = 0; c < d; c += 16)
+    for (int64_t c = 0; c < d; c += 16)
         trf__bf16_panel(work->vt, m, 0, c, trf__view_of(v + c, ldk, 1), m, 16);
     memset(queries, 0, TRF__QUERIES * q_step);
     memset(weights, 0, TRF__QUERIES * w_step);
-    for (i0 = 0; i0 < n; i0 += TRF__QUERIES) {
+    for (int64_t i0 = 0; i0 < n; i0 += TRF__QUERIES) {
         int64_t rows = trf__min64(TRF__QUERIES, n - i0);
         trf_real stats[2];
         s.m = out.m = trf__round_up(rows, 16);
         s.n = trf__seen16(h, i0 + rows);
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__bf16_row(queries + (size_t)i * q_step, q + (i0 + i) * a->in.ldq, d);
         trf__bf16_product(NULL, s, work->kt, 0);
-        for (i = 0; i < rows; i++) {
+        for (int64_t i = 0; i < rows; i++) {
             trf__weights_row(h, work, work->s + i * m16, i0 + i, NULL, stats);
             trf__bf16_row(weights + (size_t)i * w_step, work->s + i * m16, m16);
         }
@@ -12065,8 +11977,7 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
                                          trf_real delta, trf_real scale)
 {
     trf__v16 mean = trf__set(delta), factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < m16; c += 16)
+    for (int64_t c = 0; c < m16; c += 16)
         trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)),
                                     factor));
 }
@@ -12076,9 +11987,8 @@ TRF__FN void trf__bias_row_gradient(trf_real *dbias, const trf_real *s, trf_real
                                     trf_real delta, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
     trf__attention_row_gradient(s, ds, m16, delta, 1);
-    for (c = 0; c < m16; c += 16) {
+    for (int64_t c = 0; c < m16; c += 16) {
         trf__store(dbias + c, trf__add(trf__load(dbias + c), trf__load(ds + c)));
         trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
     }
@@ -12089,9 +11999,8 @@ TRF__FN void trf__numbers_row_gradient(trf_real *to, const trf_real *s, trf_real
                                        trf_real delta, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
     trf__attention_row_gradient(s, ds, trf__round_up(n, 16), delta, 1);
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__store_n(to + c, trf__load(ds + c), n - c);
         trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
     }
@@ -12105,19 +12014,18 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
 {
     const trf__drop *drop = &a->in.drop;
     int dropping = trf__dropping(run, drop);
-    int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
+    int64_t d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
     const int64_t seen16 = trf__seen16(h, i0 + n);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
-    trf_real delta;
     trf__attention_rows(h, work, trf__view_of(work->kt, work->m16, 16), a->stats, NULL, i0, n);
     /* dD = dout v^T */
     trf__mm(trf__product_of(work->ds, work->m16, n, seen16, d, trf__view_of(dout, ldo, 1),
                             trf__view_of(work->vt, work->m16, 16), 0));
     if (dropping) trf__attention_bits(run, h, work->bits, i0, n, seen16 / 8);
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         trf_real *s = work->s + i * work->m16, *ds = work->ds + i * work->m16;
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16);
-        delta = trf__dot(dout + i * ldo, out + i * ldo, d);
+        trf_real delta = trf__dot(dout + i * ldo, out + i * ldo, d);
         if (a->dbias)
             trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, seen16, delta,
                                    h->scale);
@@ -12136,11 +12044,11 @@ TRF__FN void trf__attention_head_gradient(const trf__run *run, const trf__attent
                                           trf__view keys)
 {
     const trf__span *span = h->span;
-    int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
+    int64_t d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h->first;
     trf_real *dk = trf__to(a->dk) + span->key * ldk + h->key_first;
     trf_real *dv = trf__to(a->dv) + span->key * ldk + h->key_first;
-    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
+    for (int64_t i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(h, i0 + n - 1);
         trf__view queries = trf__rows_as_panels(work->q,
@@ -12168,9 +12076,8 @@ TRF__FN void trf__bias_partial(const trf__attention_gradient *a, const trf__head
 {
     const trf__bias *bias = &a->in.bias;
     trf_real *partial = a->partial + tile * bias->rows;
-    int64_t t;
     memset(partial, 0, (size_t)bias->rows * sizeof *partial);
-    for (t = 0; t < h->span->n_key + h->span->n_query - 1; t++)
+    for (int64_t t = 0; t < h->span->n_key + h->span->n_query - 1; t++)
         partial[trf__bias_row(bias, t - h->span->n_key + 1)] += dbias[t];
 }
 
@@ -12178,19 +12085,18 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
                                           int worker)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
-    int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads, i;
+    int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads;
     trf__head h = trf__head_of(&a->in, tile * group);
     int64_t at = h.span->key * ldk + h.key_first;
     trf__attention_scratch work;
-    trf__view keys;
     trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     /* keys that no query sees have gradient 0 */
     trf__zero_rows(trf__to(a->dk) + at, ldk, h.span->n_key, d);
     trf__zero_rows(trf__to(a->dv) + at, ldk, h.span->n_key, d);
     trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
     trf__keys_transposed(work.vt, a->in.v, &h, work.m16);
-    keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
-    for (i = tile * group; i < (tile + 1) * group; i++) {
+    trf__view keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
+    for (int64_t i = tile * group; i < (tile + 1) * group; i++) {
         h = trf__head_of(&a->in, i);
         trf__bias_fill(&h, &work);
         if (a->dbias) memset(work.dbias, 0, (size_t)(2 * work.m16) * sizeof *work.dbias);
@@ -12201,12 +12107,12 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
 
 TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    int64_t i, row, heads = a->in.heads, rows = a->in.bias.rows;
+    int64_t heads = a->in.heads, rows = a->in.bias.rows;
     trf__tiles(run, a->in.n_spans * a->in.kv_heads, trf__attention_gradient_tile, a);
     if (!a->dbias) return;
     if (a->first_bias) memset(a->dbias, 0, (size_t)(rows * heads) * sizeof *a->dbias);
-    for (i = 0; i < a->in.n_spans * heads; i++)
-        for (row = 0; row < rows; row++)
+    for (int64_t i = 0; i < a->in.n_spans * heads; i++)
+        for (int64_t row = 0; row < rows; row++)
             a->dbias[row * heads + i % heads] += a->partial[i * rows + row];
 }
 
@@ -12233,21 +12139,21 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     static const trf_real nothing[TRF__WIDE] = {0};
     const trf_real *bias = j->bias ? j->bias : nothing;
     int64_t bias_step = j->bias != NULL;
-    trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
-    int64_t c, d = j->d;
+    trf__v16 sum = trf__set(0), squares = trf__set(0);
+    int64_t d = j->d;
     /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
        mean */
-    for (c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
+    for (int64_t c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
-    mean = trf__set(stats[0]);
-    for (c = 0; c < d; c += 16) {
+    trf__v16 mean = trf__set(stats[0]);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
         squares = trf__fma(centered, centered, squares);
     }
     stats[1] = (trf_real)trf__norm_factor(j->rule, (double)trf__sum(squares), d, j->epsilon);
-    factor = trf__set(stats[1]);
-    for (c = 0; c < d; c += 16) {
+    trf__v16 factor = trf__set(stats[1]);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
         trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c),
                                      trf__load_n(bias + c * bias_step, d - c)), d - c);
@@ -12258,17 +12164,17 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm *j = (const trf__norm *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
+    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
             const trf_real *sub = trf__from(j->sub) + row * d;
             trf_real *sum = trf__to(j->s) + row * d;
             trf__mask mask;
             if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-            for (c = 0; c < d; c += 16) {
+            for (int64_t c = 0; c < d; c += 16) {
                 trf__v16 a = trf__load_n(x + c, d - c), b = trf__load_n(sub + c, d - c);
                 a = dropping ? trf__fma(b, trf__mask_chunk(&mask, c / 16), a) : trf__add(a, b);
                 trf__store_n(sum + c, a, d - c);
@@ -12302,12 +12208,12 @@ TRF__INLINE trf__v16 trf__norm_dy(const trf__norm_gradient *j, int64_t at, int64
 TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 {
     static const trf_real nothing[TRF__WIDE] = {0};
-    const trf_real *more, *s = trf__from(j->s);
-    int64_t c, d = j->d, at = row * d, more_step;
-    double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
+    const trf_real *s = trf__from(j->s);
+    int64_t d = j->d, at = row * d;
+    double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope;
     trf__v16 center = trf__set((trf_real)mean), factor = trf__set((trf_real)r);
-    trf__v16 sum = trf__set(0), dot = trf__set(0), average, pull;
-    for (c = 0; c < d; c += 16) {
+    trf__v16 sum = trf__set(0), dot = trf__set(0);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         sum = trf__fma(g, gain, sum);
@@ -12315,17 +12221,17 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         dot = trf__fma(trf__mul(g, centered), gain, dot);
     }
     if (j->rule == TRF_NORM_ANNOTATED) {
-        deviation = 1 / r - j->epsilon;
+        double deviation = 1 / r - j->epsilon;
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
     /* Without ds_in zeros are added. A branch would let compilers share the product between both
        cases, and then they do not fuse it. */
-    more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
-    more_step = j->ds_in != NULL;
-    average = trf__set(j->rule == TRF_NORM_RMS ? 0
-                       : (trf_real)(-(double)trf__sum(sum) / (double)d));
-    pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
-    for (c = 0; c < d; c += 16) {
+    const trf_real *more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
+    int64_t more_step = j->ds_in != NULL;
+    trf__v16 average = trf__set(j->rule == TRF_NORM_RMS ? 0
+                                : (trf_real)(-(double)trf__sum(sum) / (double)d));
+    trf__v16 pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
@@ -12365,13 +12271,13 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
 TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t row, r0, d = j->d, c = tile * 16, n = d - c;
+    int64_t d = j->d, c = tile * 16, n = d - c;
     trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
     trf__v16 all_bias = j->first || !j->dbias ? trf__set(0) : trf__load_n(j->dbias + c, n);
     (void)run; (void)worker;
-    for (r0 = 0; r0 < j->rows; r0 += 64) {
+    for (int64_t r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
-        for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
+        for (int64_t row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
             trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
             trf__v16 normal = trf__mul(trf__sub(trf__load_n(trf__from(j->s) + row * d + c, n),
                                                 mean),
@@ -12410,10 +12316,10 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__span *span = &j->spans[tile];
     const trf_real *x = trf__from(j->from) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
-    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0), sum;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
     (void)run; (void)worker;
     for (c = 0; c < j->d; c += 16) {
-        sum = trf__set(0);
+        trf__v16 sum = trf__set(0);
         for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
         trf__store_n(trf__to(j->to) + tile * j->d + c, trf__mul(sum, share), j->d - c);
     }
@@ -12430,11 +12336,11 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
     const trf__span *span = &j->spans[tile];
     const trf_real *dy = trf__from(j->from) + tile * j->d;
     trf_real *dx = trf__to(j->to) + span->query * j->d;
-    int64_t n = trf__pooled(span, j->most), r, c;
+    int64_t n = trf__pooled(span, j->most);
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
     (void)run; (void)worker;
-    for (r = 0; r < span->n_query; r++)
-        for (c = 0; c < j->d; c += 16)
+    for (int64_t r = 0; r < span->n_query; r++)
+        for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dx + r * j->d + c,
                          r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0),
                          j->d - c);
@@ -12529,8 +12435,8 @@ TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, t
 {
     const trf_real *t = trf__teachers_row(l, row);
     trf__v16 sum = trf__set(0);
-    int64_t c, n = l->vocab;
-    for (c = 0; c < n; c += 16) {
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 q = trf__mul(trf__exp(trf__load_n(t + c, n - c)), trf__first(n - c));
         sum = trf__fma(q, trf__below(z + c, n - c, maximum), sum);
     }
@@ -12542,8 +12448,8 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
 {
     const trf_real *t = trf__teachers_row(l, row);
     const trf__v16 share = trf__set((trf_real)(-weight * l->share));
-    int64_t c, n = l->vocab;
-    for (c = 0; c < n; c += 16)
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
                                       trf__load_n(dz + c, n - c)), n - c);
 }
@@ -12553,24 +12459,24 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
 TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
-    int64_t c, n = l->vocab;
-    trf_real maximum, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
-    trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
-    double log_sum, all, taught = 0;
+    int64_t n = l->vocab;
+    trf_real at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf__v16 sum = trf__set(0), total = trf__set(0);
+    double taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
         memset(z, 0, (size_t)n * sizeof *z);
         return 0;
     }
-    maximum = trf__max_of(z, n);
-    at_target = z[target];
-    m = trf__set(maximum);
-    factor = trf__set((trf_real)TRF__SMALL);
-    off = trf__set(-maximum * (trf_real)TRF__SMALL);
+    trf_real maximum = trf__max_of(z, n);
+    trf_real at_target = z[target];
+    trf__v16 m = trf__set(maximum);
+    trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    trf__v16 off = trf__set(-maximum * (trf_real)TRF__SMALL);
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
     /* total: the sum of z - maximum, scaled */
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
         /* the minimum: the zeros beyond the end may be far above m */
         trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));
@@ -12578,9 +12484,9 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
-    log_sum = trf__ln((double)trf__sum(sum));
+    double log_sum = trf__ln((double)trf__sum(sum));
     /* the sum of all log-probabilities, for label smoothing */
-    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
+    double all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     if (l->teachers) l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
@@ -12592,15 +12498,15 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
                            int32_t *hit)
 {
     int32_t target = l->targets[row];
-    int64_t c, n = l->vocab;
+    int64_t n = l->vocab;
     trf__v16 scale = trf__set(1 / trf__row_loss(l, row, z, hit)), off = trf__set((trf_real)-l->off);
     if (!l->dx || target < 0) return;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), scale, off), n - c);
     /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
-    for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
+    for (int64_t c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
     if (l->teachers) trf__teach_row(l, row, weight, z);
 }
 
@@ -12615,12 +12521,11 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
     const float *y = l->numbers + row * n;
     double loss = 0, each = weight / (double)n, dz;
     trf_real less[TRF__WIDE];
-    int64_t c, k;
     *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
-    for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
+    for (int64_t c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
         trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
         trf__store(less, trf__exp(trf__min(x, minus)));
-        for (k = c; k < n && k < c + TRF__WIDE; k++) {
+        for (int64_t k = c; k < n && k < c + TRF__WIDE; k++) {
             double e = (double)less[k - c];
             loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
             *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
@@ -12646,16 +12551,15 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
 {
     const trf__loss *l = j->l;
     const trf_real most[2] = { trf__max_of(p->z[0], l->vocab), trf__max_of(p->z[1], l->vocab) };
-    int64_t c, n = l->vocab;
+    int64_t n = l->vocab;
     double mean[2];
-    int k;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(p->u + c, trf__sub(trf__below(p->z[0] + c, n - c, most[0]),
                                         trf__below(p->z[1] + c, n - c, most[1])), n - c);
-    for (k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) {
         const trf_real sum = trf__row_loss(l, pair + k * l->pairs, p->z[k], &hit[k]);
         trf__v16 apart = trf__set(0);
-        for (c = 0; c < n; c += 16)
+        for (int64_t c = 0; c < n; c += 16)
             apart = trf__fma(trf__load_n(p->z[k] + c, n - c), trf__load_n(p->u + c, n - c), apart);
         p->scale[k] = 1 / sum;
         mean[k] = (double)trf__sum(apart) / (double)sum;
@@ -12671,22 +12575,21 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
     const trf__v16 part = trf__set((trf_real)(weight / 2)),
                    off = trf__set((trf_real)(-weight / 2 * l->off)),
                    a = trf__set((trf_real)(weight / 2 * l->consistency));
-    int64_t c, n = l->vocab;
-    int k;
-    for (c = 0; c < n; c += 16) {
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16) {
         const trf__v16 between = trf__load_n(p->u + c, n - c);
-        trf__v16 own[2], u;
-        for (k = 0; k < 2; k++)
+        trf__v16 own[2];
+        for (int k = 0; k < 2; k++)
             own[k] = trf__mul(trf__load_n(p->z[k] + c, n - c), trf__set(p->scale[k]));
-        for (k = 0; k < 2; k++) {
-            u = k ? trf__sub(trf__set(p->mean[1]), between)
-                : trf__sub(between, trf__set(p->mean[0]));
+        for (int k = 0; k < 2; k++) {
+            trf__v16 u = k ? trf__sub(trf__set(p->mean[1]), between)
+                         : trf__sub(between, trf__set(p->mean[0]));
             trf__store_n(p->z[k] + c, trf__fma(own[k], trf__fma(u, a, part),
                                                trf__fma(trf__sub(own[k], own[1 - k]), a, off)),
                          n - c);
         }
     }
-    for (k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) {
         p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
         if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
         if (l->teachers) trf__teach_row(l, pair, weight / 2, p->z[k]);
@@ -12759,15 +12662,14 @@ TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
     const trf__loss *l = j->l;
     trf__sums sums;
-    int64_t i;
     TRF__ZERO(sums);
-    for (i = 0; i < l->rows; i++) {
+    for (int64_t i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];
         sums.correct += j->hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
-    for (i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
+    for (int64_t i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
     trf__store_loss(l, now, &sums);
 }
 
@@ -12775,10 +12677,10 @@ TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 TRF__FN void trf__loss_gather(trf__loss_job *j)
 {
     const trf__loss *l = j->l;
-    int64_t i, d = l->d;
+    int64_t d = l->d;
     j->x = l->pairs ? j->pair_x : trf__from(l->x) + j->row0 * d;
     j->dx = !l->dx ? NULL : l->pairs ? j->pair_dx : trf__to(l->dx) + j->row0 * d;
-    for (i = 0; l->pairs && i < j->rows; i++)
+    for (int64_t i = 0; l->pairs && i < j->rows; i++)
         memcpy(j->pair_x + i * d, trf__from(l->x) + trf__loss_place(l, j->row0 + i) * d,
                (size_t)d * sizeof(trf_real));
 }
@@ -12787,7 +12689,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles, i;
+    int64_t tiles;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
@@ -12831,7 +12733,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__dw_all(run, &dw);
         }
 #endif
-        for (i = 0; l->pairs && l->dx && i < job.rows; i++)
+        for (int64_t i = 0; l->pairs && l->dx && i < job.rows; i++)
             memcpy(trf__to(l->dx) + trf__loss_place(l, job.row0 + i) * l->d, job.dx + i * l->d,
                    (size_t)l->d * sizeof(trf_real));
     }
@@ -12856,10 +12758,9 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf_real *x = j->gradients + j->tiles[tile].begin;
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i, n = j->tiles[tile].n;
-    int lane;
     (void)run; (void)worker;
     for (i = 0; i + 8 <= n; i += 8)
-        for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
+        for (int lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
     j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) +
         ((sum[1] + sum[5]) + (sum[3] + sum[7]));
@@ -12869,9 +12770,8 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
    all numbers are finite, so the numbers are checked. */
 TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 {
-    int64_t t, i;
-    for (t = 0; t < j->n_tiles; t++)
-        for (i = 0; !trf__is_finite(j->partial[t]) && i < j->tiles[t].n; i++)
+    for (int64_t t = 0; t < j->n_tiles; t++)
+        for (int64_t i = 0; !trf__is_finite(j->partial[t]) && i < j->tiles[t].n; i++)
             if (!trf__is_finite((double)j->gradients[j->tiles[t].begin + i])) return t;
     return -1;
 }
@@ -12879,9 +12779,8 @@ TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 {
     double sum = 0;
-    int64_t i;
     trf__tiles(run, j->n_tiles, trf__clip_tile, j);
-    for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
+    for (int64_t i = 0; i < j->n_tiles; i++) sum += j->partial[i];
     trf__decide_clipping(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
@@ -12943,7 +12842,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__adam *a = (const trf__adam *)job;
     const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
         *j = &of;
-    int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
+    int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
     trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
@@ -12957,7 +12856,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
         shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
     (void)worker;
-    for (i = begin; i < begin + n; i += 16) {
+    for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
             v = trf__load_n(a->v + i, left);
@@ -13066,8 +12965,7 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
-    int64_t c;
-    for (c = 0; c < n; c += 16) top = trf__max(top, trf__load(z + c));
+    for (int64_t c = 0; c < n; c += 16) top = trf__max(top, trf__load(z + c));
     trf__store(most, top);
 }
 
@@ -13076,28 +12974,25 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    const int32_t *ids;
-    trf_real *kept;
-    int32_t low = 0, high = r->n_alone, i;
-    int64_t k;
+    int32_t low = 0, high = r->n_alone;
     while (low < high) {                /* the first one of this slice */
         int32_t middle = low + (high - low) / 2;
         if (r->alone[middle] < column) low = middle + 1; else high = middle;
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
+    for (int32_t i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
         int32_t banned = r->ids[row * r->stride + r->history + i];
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+    for (int64_t k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
         if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
             r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;
-    ids = r->ids + row * r->stride;
-    kept = r->kept + row * (r->stride + r->n_alone);
-    for (i = 0; i < r->counts[2 * row]; i++) {
+    const int32_t *ids = r->ids + row * r->stride;
+    trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    for (int32_t i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
         z[ids[i] - column] = -(trf_real)HUGE_VAL;
@@ -13114,11 +13009,11 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
-    int32_t only = t->only ? t->only[row] : TRF__ANY, e;
+    int32_t only = t->only ? t->only[row] : TRF__ANY;
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
     /* forbidden ends also leave the softmax */
-    for (e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
+    for (int32_t e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
         int32_t end = e < 0 ? t->eos : t->ends.ids[e];
         if (end < column || end >= column + columns) continue;
         if (t->rest) t->rest[(e + 1) * t->rows + row] = (double)z[end - column];
@@ -13153,7 +13048,7 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
-    int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
+    int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows;
     int64_t column = tile / blocks * TRF__TOP_COLUMNS;
     int64_t columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
@@ -13165,10 +13060,10 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     if (p.bias) p.bias += column;
     if (!t->mixed)
         trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
-    for (r = 0; t->mixed && r < p.m; r++)
+    for (int64_t r = 0; t->mixed && r < p.m; r++)
         memcpy(z + r * j->columns, t->mixed + (row + r) * t->vocab + column,
                (size_t)columns * sizeof *z);
-    for (r = 0; r < p.m; r++)
+    for (int64_t r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
 }
@@ -13180,11 +13075,10 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
 {
     trf_real each[TRF__WIDE];
     double most = t->rest[row], sum = 0;
-    int32_t k;
     if (!t->ends.n) return most;
-    for (k = 1; k <= t->ends.n; k++)
+    for (int32_t k = 1; k <= t->ends.n; k++)
         if (t->rest[k * t->rows + row] > most) most = t->rest[k * t->rows + row];
-    for (k = 0; k <= t->ends.n; k++) {
+    for (int32_t k = 0; k <= t->ends.n; k++) {
         trf__store(each, trf__exp(trf__set((trf_real)(t->rest[k * t->rows + row] - most))));
         sum += (double)each[0];
     }
@@ -13201,23 +13095,23 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
     int64_t at = row * (t->n + t->rules.n_phrase_next);
-    double *to = t->log_probabilities + at, sum = 0, lse;
+    double *to = t->log_probabilities + at, sum = 0;
     trf_real most = sums[0], e[TRF__WIDE];
-    int64_t i, k, s, found = 0;
+    int64_t found = 0;
     (void)run; (void)worker;
-    for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
-    for (s = 0; s < j->slices; s++) {
+    for (int64_t s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
+    for (int64_t s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
         /* a product of two floats is exact in double, so an fma gives the same bits */
         sum += (double)e[0] * (double)sums[2 * s + 1];
     }
-    lse = (double)most + trf__ln(sum);
+    double lse = (double)most + trf__ln(sum);
     /* the other slices' tokens are inserted into the list of the first */
     while (found < t->n && ids[found] >= 0) found++;
-    for (k = t->n; k < j->slices * t->n; k++)
+    for (int64_t k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
     if (t->scores) lse = 0;
-    for (i = 0; i < t->n; i++) {
+    for (int64_t i = 0; i < t->n; i++) {
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
@@ -13235,10 +13129,9 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
     trf__top_job job;
-    int64_t i;
     trf__top_scratch_layout(t->work, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
-    for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
+    for (int64_t i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
     job.all = trf__product_of(NULL, job.columns, t->rows, t->vocab, t->d,
@@ -13270,18 +13163,17 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
     const trf__mix *j = (const trf__mix *)job;
     trf_real *sum = j->sum + row * j->vocab;
     const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
-    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all, off, factor;
+    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all;
     int64_t c, n = j->vocab;
-    double log_all;
     (void)run; (void)worker;
     for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
         trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
         all = trf__fma(e, trf__first(n - c), all);
     }
-    log_all = trf__ln((double)trf__sum(all));
+    double log_all = trf__ln((double)trf__sum(all));
     if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
-    off = trf__set((trf_real)log_all);
-    factor = trf__set((trf_real)j->weight);
+    trf__v16 off = trf__set((trf_real)log_all);
+    trf__v16 factor = trf__set((trf_real)j->weight);
     for (c = 0; c < n; c += 16) {
         trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
         trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);
@@ -13310,9 +13202,8 @@ TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 
 TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
 {
-    int64_t r;
     (void)run;
-    for (r = 0; r < j->rows; r++) {
+    for (int64_t r = 0; r < j->rows; r++) {
         int32_t *to = j->to + r * j->stride, at = j->position[r];
         if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
         to[at] = j->slots[r];
@@ -13323,16 +13214,15 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
    2, area), then (area, width / 2). */
 TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 {
-    int64_t r, c, half = j->width / 2;
+    int64_t half = j->width / 2;
     (void)run;
-    for (r = 0; r < j->rows; r++) {
+    for (int64_t r = 0; r < j->rows; r++) {
         const trf_real *from = trf__from(j->fresh) + r * j->width;
         int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
-        trf_real *to;
         if (slot < 0) continue;
-        to = trf__to(j->cache) + (slot - i) * j->width;
+        trf_real *to = trf__to(j->cache) + (slot - i) * j->width;
         if (!j->area) { memcpy(to, from, (size_t)j->width * sizeof *to); continue; }
-        for (c = 0; c < half; c++) {
+        for (int64_t c = 0; c < half; c++) {
             /* attention reads keys by sixteen: those that are not there yet must not overflow */
             if (i % 16 == 0) trf__store(to + c * j->area + i, trf__set(0));
             to[c * j->area + i] = from[c];
@@ -13350,7 +13240,6 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
-    int64_t r;
     (void)run;
     for (; k < end; k++) {
         int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
@@ -13360,8 +13249,8 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         trf__reorder_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
-    for (r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
-    for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
+    for (int64_t r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
+    for (int64_t r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }
 
@@ -13774,11 +13663,10 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
     size_t each = trf__scratch_bytes(longest, d_head,
                                      trf__product_scratch(run, weight, cpu->bf16x3));
     size_t work = trf__work_bytes(run, weight, converted);
-    void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
     if (work < cpu->work_bytes) work = cpu->work_bytes;
     if (each == cpu->scratch_each && work == cpu->work_bytes) return TRF_OK;
-    memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
+    void *memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
     TRF__FAIL_IF(!memory, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
                  (unsigned long long)trf__cpu_bytes(cpu, each, work));
     trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
@@ -13793,7 +13681,6 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
 TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = TRF__NEW_ZEROED(trf__cpu, &run->hooks, 1);
-    trf_status status;
     TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
@@ -13801,7 +13688,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->blas_asked = run->device.products == TRF_PRODUCTS_CBLAS;
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_amx();
     cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_amx();
-    status = trf__process_of(run)->open(cpu, &run->hooks, err);
+    trf_status status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
 }
@@ -14178,10 +14065,9 @@ TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
     uint64_t hash = 0xCBF29CE484222325u;
-    size_t i;
-    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
+    for (size_t i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
         * 0x100000001B3u;
-    for (i = 0; i < 64; i++) {
+    for (size_t i = 0; i < 64; i++) {
         trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
         if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
     }
@@ -14233,9 +14119,9 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
-    int n = 0, i;
+    int n = 0;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (i = 0; i < 4 && !s; i++)
+    for (int i = 0; i < 4 && !s; i++)
         s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
                                                  sizeof bytes);
     if (!s)
@@ -14255,9 +14141,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     float one = 1, more = p->add ? 1.0f : 0.0f;
     trf__lt_key key = trf__lt_key_of(p);
     trf__on_device here(run->device.index);
-    trf__plan *plan;
     trf__lt_words w;
-    cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
     /* k = 0, as in gradients without rows: D is still set */
     if (p->k == 0) {
@@ -14265,8 +14149,8 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
                     p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
         return;
     }
-    plan = trf__plan_of(cuda, &key);
-    s = trf__lt_describe(p, &w);
+    trf__plan *plan = trf__plan_of(cuda, &key);
+    cublasStatus_t s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
     if (!s)
         s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d,
@@ -14336,11 +14220,10 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
     if (run->element == sizeof *to) {
         trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
     }
-    for (at = 0; at < n; at += PIECE) {
+    for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
                     (const trf__bf16 *)(const void *)from + at, m);
@@ -14387,11 +14270,10 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
     if (run->element == sizeof *from) {
         trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
     }
-    for (at = 0; at < n; at += PIECE) {
+    for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
         trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
@@ -14430,8 +14312,7 @@ TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
 TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
 {
     trf__recorded *list = cuda->lists;
-    int i;
-    for (i = 0; i < TRF__CUDA_LISTS; i++) {
+    for (int i = 0; i < TRF__CUDA_LISTS; i++) {
         trf__recorded *other = &cuda->lists[i];
         if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
         if (other->used < list->used) list = other;
@@ -14455,12 +14336,10 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
 {
     trf__cuda *cuda = trf__cuda_of(run);
     trf__on_device here(run->device.index);
-    trf__recorded *list;
-    int before;
     if (cuda->failed || cuda->cannot_record) return 0;
-    list = trf__cuda_list(cuda, shape);
+    trf__recorded *list = trf__cuda_list(cuda, shape);
     /* issued once already, so its algorithms are chosen */
-    before = list->used > 0;
+    int before = list->used > 0;
     list->used = ++cuda->lists_asked;
     if (list->graph) {
         trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
@@ -14481,10 +14360,9 @@ TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
     trf__on_device here(run->device.index);
     trf__recorded *list = cuda->recording;
     cudaGraph_t graph = NULL;
-    cudaError_t e;
     if (!list) return 1;
     cuda->recording = NULL;
-    e = cudaStreamEndCapture(cuda->recorder, &graph);
+    cudaError_t e = cudaStreamEndCapture(cuda->recorder, &graph);
     /* an incomplete list is dropped */
     if (whole && e == cudaSuccess && !cuda->failed)
         e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
@@ -14624,9 +14502,8 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
         const int32_t *rows = j.groups.rows;
-        float *dw;
         if (j.groups.first[k] == j.groups.first[k + 1]) break;
-        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        float *dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = dw[c];
             for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
@@ -14646,9 +14523,8 @@ template <class A> TRF__KERNEL void trf__gpu_table_gradient(trf__embed_gradient 
     int64_t parts = (j.d + blockDim.x - 1) / blockDim.x;
     for (int64_t k = blockIdx.x; k < size * parts; k += gridDim.x) {
         int64_t p = k / parts, c = k % parts * blockDim.x + threadIdx.x;
-        float sum;
         if (c >= j.d) continue;
-        sum = j.first_table ? 0 : table[p * j.d + c];
+        float sum = j.first_table ? 0 : table[p * j.d + c];
         for (int64_t row = 0; row < j.rows; row++)
             if ((place ? place[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
         table[p * j.d + c] = sum;
@@ -14809,8 +14685,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x, int64_t rows, int64_t columns, int first)
 {
-    int64_t c;
-    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
+    for (int64_t c = 0; c < columns; c += TRF__CUDA_SUMS) {
         trf__column_sums_job j = trf__sums_job(run, 1, rows,
                                                trf__min64(TRF__CUDA_SUMS, columns - c), first);
         j.sums[0] = sum + c;
@@ -14824,8 +14699,7 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
    16 bits. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
-    int i;
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         const trf__linear_dw *j = &products[i];
         trf__lt p;
         TRF__ZERO(p);
@@ -15099,7 +14973,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                float s = 0, higher, shrink, e;
+                float s = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
                     trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
@@ -15109,9 +14983,9 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
                 }
                 if (key + lane < seen) s = trf__gpu_score(&h, s, i, key + lane);
                 /* online softmax: the new maximum, and the factor of what has been summed so far */
-                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
-                shrink = expf((maximum - higher) * h.scores);
-                e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
+                float higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
+                float shrink = expf((maximum - higher) * h.scores);
+                float e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
                 maximum = higher;
                 sum = sum * shrink + trf__warp_sum(e);
                 /* after the sum: dropout applies to normalized weights */
@@ -15339,9 +15213,9 @@ template <int TURNED>
 TRF__DEVICE uint32_t trf__mma_kept(const trf__gpu_head *h, const trf__now *now, int query, int key)
 {
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    uint32_t drawn, bits = 0;
+    uint32_t bits = 0;
     if (!now || !h->in->drop.threshold) return 0xFF;
-    drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
+    uint32_t drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
     TRF__UNROLLED for (int k = 0; k < (TURNED ? 8 : 4); k++) {
         int j = k / 2 % 2, i = k % 2, e = k / 4;
         uint32_t of = __shfl_sync(0xFFFFFFFFu, drawn,
@@ -15373,12 +15247,12 @@ TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__m
 {
     int t = (int)threadIdx.x % 4;
     TRF__UNROLLED for (int i = 0; i < 2; i++) {
-        float higher = rows->maximum[i], shrink;
+        float higher = rows->maximum[i];
         int seen = rows->seen[i] - key - t * 2;
         TRF__UNROLLED for (int j = 0; j < 4 * N; j++)
             if (j / 2 * 8 + j % 2 < seen) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
         higher = trf__quad_max(higher);
-        shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
+        float shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
         rows->maximum[i] = higher;
         rows->sum[i] *= shrink;
         TRF__UNROLLED for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
@@ -15501,7 +15375,8 @@ TRF__FN int trf__mma_share(const trf__attention_in *in)
     ((share) == 4 ? kernel<width, 4> : (share) == 2 ? kernel<width, 2> : kernel<width, 1>)
 /* Starts a kernel with a block for each `share` heads. */
 #define TRF__LAUNCH_SHARED(run, what, j, share, kernel) \
-    trf__launch<TRF__MMA_THREADS>(run, what, trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
+    trf__launch<TRF__MMA_THREADS>(run, what, \
+                                  trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
                                   (j)->in.d_head <= 32 ? TRF__OF_SHARE(share, kernel, 32) \
                                                        : TRF__OF_SHARE(share, kernel, 64), \
                                   *(j), (run)->now, 1)
@@ -15540,8 +15415,8 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
     trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
     for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
         float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
-        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
+        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first;
+        for (int64_t k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
             float s = 0;
             int64_t key = trf__key_row(&h, k) * a.in.ldk + h.key_first;
             for (int64_t c = 0; c < a.in.d_head; c++)
@@ -15550,10 +15425,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             maximum = fmaxf(maximum, s);
         }
         maximum = trf__block_max(maximum, shared);
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
+        for (int64_t k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
             sum += w[k] = expf((w[k] - maximum) * h.scores);
         sum = trf__block_sum(sum, shared);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
+        for (int64_t k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
             w[k] = k < seen && sum != 0 ? w[k] / sum : 0;
     }
 }
@@ -16150,7 +16025,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
     for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
          row += warps) {
         const trf__act *s = j.sub ? j.s : j.x;
-        float begin, mean, r, sum = 0, squares = 0;
+        float sum = 0, squares = 0;
         for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
             float factor[TRF__UNIT];
             trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
@@ -16161,15 +16036,15 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         }
         if (!j.y) continue;
         /* sums differences from the first element: see trf__norm_row */
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
+        float begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
         trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
-        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
+        float mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
         trf__lane_features(d, [&](int64_t c) {
             float centered = trf__get<A>(s, row * d + c) - mean;
             squares = fmaf(centered, centered, squares);
         });
         squares = trf__warp_sum(squares);
-        r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
+        float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
             trf__put<A>(j.y, row * d + c,
                         fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
@@ -16200,7 +16075,6 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
          row += warps) {
         float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
         if (j.gain) {
-            double slope;
             mean = j.stats[2 * row];
             r = j.stats[2 * row + 1];
             trf__lane_features(d, [&](int64_t c) {
@@ -16211,7 +16085,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
             sum = trf__warp_sum(sum);
             dot = trf__warp_sum(dot);
             /* in double, as in trf__norm_row_gradient */
-            slope = (double)r * (double)r / (double)d;
+            double slope = (double)r * (double)r / (double)d;
             if (j.rule == TRF_NORM_ANNOTATED) {
                 double deviation = 1 / (double)r - j.epsilon;
                 slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
@@ -16252,8 +16126,8 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
    pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
-    int64_t c, most = TRF__CUDA_SUMS / 2;
-    for (c = 0; n->gain && c < n->d; c += most) {
+    int64_t most = TRF__CUDA_SUMS / 2;
+    for (int64_t c = 0; n->gain && c < n->d; c += most) {
         trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c),
                                                n->first);
         trf__norm_gradient piece = *n;
@@ -16378,12 +16252,11 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
 {
     const int32_t target = l.targets[row];
     const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
-    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0, at_target, at_zero;
-    int64_t c;
-    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0;
+    for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
         maximum = fmaxf(maximum, trf__as_float(z[c]));
     maximum = *most = trf__block_max(maximum, shared);
-    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+    for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
         all += expf(trf__as_float(z[c]) - maximum);
         total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
         if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
@@ -16391,8 +16264,8 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
     *sum = trf__block_sum(all, shared);
     if (t) taught = trf__block_sum(taught, shared);
     total = trf__block_sum(total, shared);
-    at_target = target >= 0 ? trf__as_float(z[target]) : 0;
-    at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+    float at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+    float at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
     /* all threads have read z[target] and z[zero_column]: now z may become dz */
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -16441,26 +16314,26 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
         float most[2], sum[2], mean[2] = { 0, 0 };
-        int64_t pair = pair0 + r, c;
+        int64_t pair = pair0 + r;
         int32_t target = l.targets[pair];
         const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
         for (int k = 0; k < 2; k++)
             trf__gpu_row_loss(l, z[k], pair + k * l.pairs, shared, &at.hit[2 * pair + k], &most[k],
                               &sum[k]);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             for (int k = 0; k < 2; k++) mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
         }
         for (int k = 0; k < 2; k++) mean[k] = trf__block_sum(mean[k], shared) / sum[k];
         if (threadIdx.x == 0)
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };
             for (int k = 0; k < 2; k++) {
-                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
-                dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
+                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0];
+                float dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
                 dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
                 if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
                 trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
@@ -16530,7 +16403,7 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 {
-    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), rows;
     const int paired = l->pairs > 0;
     trf__cuda_loss at;
     trf__linear z;
@@ -16538,7 +16411,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__cuda_loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
     z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
-    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+    for (int64_t row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
         z.x = paired ? at.pair_x : trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
         if (paired)
@@ -16642,18 +16515,18 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
     TRF__SHARED(trf__adam_job, job, 1);
     const float most = (float)TRF__MAX_GRADIENT;
-    float rate, v_scale, inside, outside, least_root, scale1, scale2;
+    float v_scale, outside, scale2;
     if (a.clip_result->skipped) return;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
         int decay = a.tiles[t].decay;
-        float l2, shrink;
+        float shrink;
         if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
         __syncthreads();
-        rate = (float)-job->rate; v_scale = (float)job->v_scale;
-        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
-        least_root = (float)job->least_root;
-        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
+        float rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        float inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        float scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+        float least_root = (float)job->least_root;
+        float l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
         for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
             int64_t i = a.tiles[t].begin + k;
             float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),
@@ -16850,12 +16723,12 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
-            double x = -HUGE_VAL, y;        /* of EOS and the ends together */
+            double x = -HUGE_VAL;           /* of EOS and the ends together */
             for (int32_t k = -1; only == TRF__NOT_EOS && k < t.ends.n; k++) {
                 int32_t id = k < 0 ? t.eos : t.ends.ids[k], i = -1;
                 while (i < k && (i < 0 ? t.eos : t.ends.ids[i]) != id) i++;
                 if (i < k) continue;        /* a second time */
-                y = (double)p.logits[row * t.vocab + id] - lse;
+                double y = (double)p.logits[row * t.vocab + id] - lse;
                 x = k < 0 ? y : fmax(x, y) + log1p(exp(-fabs(x - y)));
             }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
@@ -16910,11 +16783,11 @@ TRF__KERNEL void trf__gpu_mix(trf__mix j)
         bool mean = j.rule == TRF_ENSEMBLE_ARITHMETIC;
         float off = (float)(log((double)trf__block_sum(all, shared)) - (mean ? log(j.weight) : 0));
         for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) {
-            float l = z[c] - most - off, before = sum[c], larger;
+            float l = z[c] - most - off, before = sum[c];
             if (!mean) sum[c] = (float)j.weight * l + (j.first ? 0 : before);
             else if (j.first) sum[c] = l;
             else {
-                larger = fmaxf(before, l);
+                float larger = fmaxf(before, l);
                 sum[c] = larger < -FLT_MAX ? larger : larger + log1pf(expf(-fabsf(before - l)));
             }
         }
@@ -17037,14 +16910,13 @@ TRF__FN void trf__cuda_close(trf__run *run)
 {
     trf__cuda *cuda = trf__cuda_of(run);
     trf__on_device here(run->device.index);
-    int i;
     if (!cuda) return;
     (void)cudaStreamSynchronize(cudaStreamLegacy);
-    for (i = 0; i < TRF__CUDA_STAGES; i++) {
+    for (int i = 0; i < TRF__CUDA_STAGES; i++) {
         if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
         if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
     }
-    for (i = 0; i < TRF__CUDA_LISTS; i++)
+    for (int i = 0; i < TRF__CUDA_LISTS; i++)
         if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
     if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
     if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
@@ -17061,8 +16933,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 {
     uint64_t workspace = TRF__CUDA_WORKSPACE;
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int i;
-    for (i = 0; i < TRF__CUDA_STAGES; i++)
+    for (int i = 0; i < TRF__CUDA_STAGES; i++)
         if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess)
             return "an event";
     if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess)
@@ -17084,10 +16955,9 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__cuda *cuda = TRF__NEW_ZEROED(trf__cuda, &run->hooks, 1);
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
-    const char *missing;
     TRF__FAIL_IF(!cuda, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
     run->state = cuda;
-    missing = trf__cuda_make(cuda);
+    const char *missing = trf__cuda_make(cuda);
     if (missing)
         status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be created",
                            missing);
@@ -17316,10 +17186,9 @@ TRF__FN int trf__buffers_fit(int wanted)
 /* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
 TRF__FN int trf__openblas_count(int threads)
 {
-    int64_t wanted;
     pthread_mutex_lock(&trf__openblas.lock);
     trf__openblas.threads += threads;
-    wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
+    int64_t wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
     pthread_mutex_unlock(&trf__openblas.lock);
     return (int)wanted;
 }
@@ -17358,12 +17227,11 @@ TRF__FN int trf__openblas_is_slow(void)
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
-    int wanted, made;
     pthread_mutex_lock(&o->lock);
     if (o->places == 0) o->places = trf__openblas_places();
-    made = o->buffers;
+    int made = o->buffers;
     pthread_mutex_unlock(&o->lock);
-    wanted = trf__openblas_count(threads);
+    int wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
     if (!trf__buffers_fit(wanted - made)) {
         trf__openblas_count(-threads);
@@ -17448,11 +17316,10 @@ static const trf__process trf__this_process = {
 TRF_API trf_precision trf_device_precision(const trf_device *device)
 {
     const trf__backend *backend = device ? trf__backend_of(device) : NULL;
-    const char *kernel;
     if (!backend) return TRF_PRECISION_FLOAT32;
     if (device->precision != TRF_PRECISION_AUTO) return device->precision;
     if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
-    kernel = backend->kernel(device, TRF__BF16);
+    const char *kernel = backend->kernel(device, TRF__BF16);
     return device->kind != TRF_DEVICE_CPU ||
                    ((device->products == TRF_PRODUCTS_AUTO ||
                      device->products == TRF_PRODUCTS_BUILT_IN) && !strcmp(kernel, "AMX"))
@@ -17483,9 +17350,8 @@ typedef struct trf__workspace { void *memory; size_t bytes; } trf__workspace;
 TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *work, size_t bytes,
                                           trf_error *err)
 {
-    void *bigger;
     if (bytes <= work->bytes) return TRF_OK;
-    bigger = run->backend->alloc(run, bytes);
+    void *bigger = run->backend->alloc(run, bytes);
     TRF__FAIL_IF(!bigger, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
                  (unsigned long long)bytes);
     run->backend->release(run, work->memory, work->bytes);
@@ -17702,10 +17568,9 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
-    int32_t i;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
     if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
-    for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    for (int32_t i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
     return n;
 }
 
@@ -17714,7 +17579,6 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count,
                                     int write, trf_error *err)
 {
-    const trf__run *run;
     size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
@@ -17729,7 +17593,7 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
             memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
         return TRF_OK;
     }
-    run = (const trf__run *)tensor->device;
+    const trf__run *run = (const trf__run *)tensor->device;
     if (write) run->backend->upload(run, tensor->device_data, numbers, bytes);
     else run->backend->download(run, numbers, tensor->device_data, bytes);
     return run->backend->sync(run, err);
@@ -17801,12 +17665,11 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
 {
     char text[64];
     size_t n = 0;
-    const char *c;
     if (size == 0) return;
     if (x != x) snprintf(text, sizeof text, "nan");
     else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
     else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
-    for (c = text; *c && n + 1 < size; c++) {
+    for (const char *c = text; *c && n + 1 < size; c++) {
         if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
             to[n++] = *c;
         else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
@@ -17842,7 +17705,6 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     int64_t exponent = 0;
     int point = 0;
     const char *c = text;
-    double value;
     if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
     if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
     if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
@@ -17867,7 +17729,7 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     }
     if (*c) return 0;
     snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
-    value = strtod(plain, NULL);
+    double value = strtod(plain, NULL);
     if (!trf__is_finite(value)) return 0;
     *x = value;
     return 1;
@@ -17916,16 +17778,14 @@ TRF__FN void trf__put_string(trf__text *text, const char *s)
 TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
 {
     uint64_t value = 0;
-    int i;
-    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    for (int i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
 
 /* Writes an unsigned number in little-endian order, whatever the order of the host. */
 TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 {
-    int i;
-    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+    for (int i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
 }
 
 TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
@@ -17939,13 +17799,13 @@ typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 /* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
 TRF__FN void trf__crc_begin(trf__crc *crc)
 {
-    uint32_t i, k, bits;
-    for (i = 0; i < 256; i++) {
+    uint32_t k, bits;
+    for (uint32_t i = 0; i < 256; i++) {
         for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
         crc->table[0][i] = bits;
     }
     for (k = 1; k < 16; k++)
-        for (i = 0; i < 256; i++)
+        for (uint32_t i = 0; i < 256; i++)
             crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
             1][i] & 255];
     crc->value = 0;
@@ -18290,9 +18150,8 @@ TRF__FN int trf__read_all(int fd, uint64_t offset, void *to, size_t bytes, size_
     *got = 0;
     while (*got < bytes) {
         size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
-        int64_t n;
         errno = 0;
-        n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
+        int64_t n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return trf__errno();
         if (n == 0) return 0;
@@ -18307,9 +18166,8 @@ TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
     size_t done = 0;
     while (done < bytes) {
         size_t part = bytes - done < TRF__MAX_IO ? bytes - done : (size_t)TRF__MAX_IO;
-        int64_t n;
         errno = 0;
-        n = TRF_OS(write)(fd, (const char *)from + done, part);
+        int64_t n = TRF_OS(write)(fd, (const char *)from + done, part);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return trf__errno();
         done += (size_t)n;
@@ -18340,12 +18198,11 @@ TRF__FN int trf__close(int fd)
    have an effect, and again afterwards, because the name may belong to another file by then. */
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
-    int error;
     *fd = -1;
     errno = 0;
     if (TRF_OS(stat)(path, -1, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
     if (facts->regular) {
-        error = trf__open(path, 0, 0, fd);
+        int error = trf__open(path, 0, 0, fd);
         if (error) return trf__fail_io(err, error, path, "open it");
         errno = 0;
         error = TRF_OS(stat)(NULL, *fd, facts) < 0 ? trf__errno() : 0;
@@ -18363,7 +18220,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
                                   trf_error *err)
 {
     trf_os_facts facts;
-    int fd, error;
+    int fd;
     *text = NULL;
     TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     *n = (size_t)facts.size;
@@ -18373,7 +18230,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
                          (unsigned long long)facts.size);
     }
-    error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
+    int error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
     trf__close(fd);
     if (!error && *n == (size_t)facts.size) {
         (*text)[*n] = 0;
@@ -18412,9 +18269,8 @@ enum { TRF__HELD_NAMES = 4 };
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
     const char *name = path + strlen(path);
-    size_t length;
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
-    length = strlen(name);
+    size_t length = strlen(name);
     /* most systems allow 255 bytes; the suffix needs 13 */
     if (length > 200)
         for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
@@ -18426,11 +18282,9 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
 /* Removes files that processes left behind when they ended. */
 TRF__FN void trf__save_sweep(trf__saving *saving)
 {
-    uint32_t i;
-    for (i = 0; i < TRF__HELD_NAMES; i++) {
-        int held;
+    for (uint32_t i = 0; i < TRF__HELD_NAMES; i++) {
         trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
-        held = TRF_OS(hold)(saving->temporary, -1);
+        int held = TRF_OS(hold)(saving->temporary, -1);
         if (held < 0) continue;
         (void)TRF_OS(unlink)(saving->temporary);
         trf__close(held);
@@ -18478,7 +18332,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
                                    trf_error *err)
 {
     trf_os_facts old, now;
-    int error, exists;
+    int exists;
     TRF__ZERO(*saving);
     TRF__ZERO(old);
     saving->path = path;
@@ -18488,7 +18342,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->bytes = strlen(path) + 32;
     TRF__ALLOC(char, saving->temporary, hooks, saving->bytes, "memory", "for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
-    error = trf__save_open(saving, exists ? old.mode : 0666);
+    int error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)
         return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
@@ -18507,14 +18361,12 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
 TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 {
     char *slash = strrchr(saving->temporary, '/');
-    char kept;
-    int error;
     *fd = -1;
     if (!TRF_OS_FOLDERS) return 0;
     if (!slash) return trf__open(".", 0, 0, fd);
-    kept = slash[1];
+    char kept = slash[1];
     slash[1] = 0;
-    error = trf__open(saving->temporary, 0, 0, fd);
+    int error = trf__open(saving->temporary, 0, 0, fd);
     slash[1] = kept;
     return error;
 }
@@ -18522,11 +18374,10 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 /* Fails if the temporary file has lost its name. Then what has the name now stays. */
 TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
 {
-    int again, error;
     if (saving->held < 0) return TRF_OK;
     errno = 0;
-    again = TRF_OS(hold)(saving->temporary, saving->held);
-    error = again < 0 ? trf__errno() : trf__close(again);
+    int again = TRF_OS(hold)(saving->temporary, saving->held);
+    int error = again < 0 ? trf__errno() : trf__close(again);
     if (!error) return TRF_OK;
     if (again >= 0 || error != EAGAIN)
         return trf__fail_io(err, error, saving->temporary, "examine it");
@@ -18611,9 +18462,8 @@ TRF__FN void trf__json_blanks(trf__json *s)
 /* Fails with "expected X, got Y". If Y is nested too deeply, the message reports that instead. */
 TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
 {
-    int64_t i;
     int depth = 0, quoted = 0, c = trf__json_peek(s);
-    for (i = s->at; i < s->n; i++) {
+    for (int64_t i = s->at; i < s->n; i++) {
         char d = s->text[i];
         if (quoted) {
             if (d == '\\') i++;
@@ -18666,8 +18516,7 @@ TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
 TRF__FN int32_t trf__json_hex(trf__json *s)
 {
     int32_t value = 0;
-    int i;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         int c = trf__json_peek(s);
         int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
                   : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -18686,7 +18535,6 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     int c = trf__json_peek(s);
     const char *letter = c > 0 ? strchr(letters, c) : NULL;
     int64_t begin = s->at;
-    int32_t u, low;
     if (letter) {
         *(*to)++ = meant[letter - letters];
         s->at++;
@@ -18694,13 +18542,13 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     }
     if (c != 'u') return trf__json_refuse(s, "an escape: one of \" \\ / b f n r t u");
     s->at++;
-    u = trf__json_hex(s);
+    int32_t u = trf__json_hex(s);
     if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
     /* a character beyond U+FFFF is a pair of escapes, its surrogates */
     if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
         s->text[s->at + 1] == 'u') {
         s->at += 2;
-        low = trf__json_hex(s);
+        int32_t low = trf__json_hex(s);
         u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
     }
     if (u == 0 || (u >= 0xD800 && u < 0xE000))
@@ -18714,11 +18562,10 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
 /* Reads a string and unescapes it in place: *out points into the text, and a NUL ends it. */
 TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
 {
-    char *to;
     trf__json_blanks(s);
     if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
     s->at++;
-    to = s->text + s->at;
+    char *to = s->text + s->at;
     *out = to;
     for (;;) {
         int c = trf__json_peek(s);
@@ -18746,9 +18593,8 @@ TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
 TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 {
     uint64_t value = 0;
-    int64_t begin;
     trf__json_blanks(s);
-    begin = s->at;
+    int64_t begin = s->at;
     while (trf__json_peek(s) >= '0' && trf__json_peek(s) <= '9' && !(value == 0 && s->at > begin)) {
         uint64_t digit = (uint64_t)(s->text[s->at] - '0');
         if (value > (UINT64_MAX - digit) / 10)
@@ -18918,8 +18764,7 @@ static const char *const trf__special_texts[TRF__SPECIALS] = {"<pad>", "<s>", "<
 /* Whether a token has the spelling of a special id. */
 TRF__FN int trf__is_special(const char *token, size_t length)
 {
-    int32_t id;
-    for (id = 0; id < TRF__SPECIALS; id++)
+    for (int32_t id = 0; id < TRF__SPECIALS; id++)
         if (strlen(trf__special_texts[id]) == length &&
             !memcmp(trf__special_texts[id], token, length)) return 1;
     return 0;
@@ -18973,8 +18818,7 @@ TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char 
 #define TRF__HASH_START 0xCBF29CE484222325u
 TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
 {
-    size_t i;
-    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
     return h;
 }
 
@@ -19020,13 +18864,12 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
-    size_t i;
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
     if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
         return "expected a character, or a symbol of at most 256 bytes, got a longer one";
-    for (i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
+    for (size_t i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
         if (trf__is_blank(token[i])) return words ? "expected a word, got a token with a blank"
                                                   : "expected a token, got one with a blank";
     if (!trf__is_subwords(v->kind) && trf__is_special(token, length))
@@ -19047,7 +18890,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
    stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    int64_t wanted = trf__capacity(64, 2 * tokens), i;
+    int64_t wanted = trf__capacity(64, 2 * tokens);
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
     TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
@@ -19056,7 +18899,7 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     v->slots = slots;
     v->n_slots = wanted;
     /* slots depend on the table's size, so every token is entered again */
-    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
     return TRF_OK;
 }
 
@@ -19078,14 +18921,13 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     uint64_t hash = trf__hash_bytes(token, length);
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
-    trf__token *t;
     TRF__FAIL_IF(v->n_tokens >= TRF__MAX_TOKENS, TRF_E_LIMIT, -1, "vocab",
                  "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    t = &v->tokens[v->n_tokens];
+    trf__token *t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
     t->hash = hash;
@@ -19106,11 +18948,10 @@ static const trf_hooks trf__no_hooks = {NULL, NULL, NULL, NULL, NULL};
 
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
-    int i;
     memset(v, 0, sizeof *v);
     if (hooks) v->hooks = *hooks;
     v->kind = kind;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
@@ -19141,9 +18982,8 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
 {
-    trf_hooks hooks;
     if (!vocab) return;
-    hooks = vocab->hooks;
+    trf_hooks hooks = vocab->hooks;
     trf__vocab_release(vocab);
     trf__free(&hooks, vocab, sizeof *vocab);
 }
@@ -19324,8 +19164,7 @@ TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *
 TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
                                         trf_error *err)
 {
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
         int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
         TRF__TRY(trf__stored_range(v, at, "an id from ", id, first, n_tokens - 1, "", err));
         v->special[i] = id;
@@ -19341,12 +19180,10 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
                                      trf__word_rules *to, trf_error *err)
 {
     const char *fault;
-    uint32_t c;
-    int32_t i;
     TRF__ALLOC_ZEROED(trf__word_rule, to->items, &v->hooks, to->n, trf__kind_names[v->kind],
                       "for %d %s", (int)to->n, name);
-    for (i = 0; i < 128; i++) to->ascii[i] = -1;
-    for (i = 0; i < to->n; i++, at += each) {
+    for (int32_t i = 0; i < 128; i++) to->ascii[i] = -1;
+    for (int32_t i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;
         r->first = trf__stored_number(v, at);
         r->last = trf__stored_number(v, at + 4);
@@ -19356,7 +19193,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
                      "byte %lld: expected %s in ascending order, got code points of earlier ones",
                      (long long)at, name);
-        for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
+        for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
     return TRF_OK;
 }
@@ -19494,13 +19331,13 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
-    int32_t texts = 0, i;
+    int32_t texts = 0;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
     TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
     TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
+    for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) {
         v->special[i] = trf__map_number(v, 2 + i);
         TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
     }
@@ -19557,8 +19394,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
     const char *text = v->stored + 8 + 4 * (first + p->n_more);
-    int32_t i;
-    for (i = 0; i < p->n_more; i++) {
+    for (int32_t i = 0; i < p->n_more; i++) {
         const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
         size_t n = end ? (size_t)(end - text) : 0;
         trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
@@ -19581,10 +19417,10 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;
-    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id], type;
+    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id];
     if (id < 0) return TRF_OK;
     if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
-    type = p->pieces[token].type;
+    int32_t type = p->pieces[token].type;
     if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
     else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
         return trf__map_fail("special", which, "the id of no piece of text", id, err);
@@ -19595,14 +19431,13 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int32_t i;
     if (p->n_read < p->n_mapped)
         return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
     TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
-    for (i = 0; i < p->size; i++) p->tokens[i] = -1;
-    for (i = 0; i < v->n_tokens; i++) {
+    for (int32_t i = 0; i < p->size; i++) p->tokens[i] = -1;
+    for (int32_t i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
         if (id >= 0 && p->tokens[id] >= 0)
             return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
@@ -19615,7 +19450,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
     if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
         return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
                              err);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
+    for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
     return TRF_OK;
 }
 
@@ -19675,11 +19510,10 @@ TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const c
    bytes, 2 counted bytes, 5 four bytes. */
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
-    int type, good;
     if (!(*more = w->at < w->end)) return TRF_OK;
     w->bytes = w->at;
-    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
-    type = (int)(w->key & 7);
+    int good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
+    int type = (int)(w->key & 7);
     if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
     else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
     good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
@@ -19696,10 +19530,9 @@ TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 TRF__FN int trf__byte_of(const char *text, size_t length)
 {
     static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
     if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
+    const char *high = (const char *)memchr(digits, text[3], 16);
+    const char *low = (const char *)memchr(digits, text[4], 16);
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
@@ -19713,7 +19546,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     size_t length = 0;
     const trf__wire whole = w;
     trf__piece piece = {0, TRF__PIECE_NORMAL, -1};
-    int type = TRF__PIECE_NORMAL, more, byte, nul;
+    int type = TRF__PIECE_NORMAL, more, nul;
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) break;
@@ -19725,7 +19558,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
         type = TRF__PIECE_UNUSED; p->nuls = 1;
     }
-    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
+    int byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
     else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
@@ -19762,11 +19595,11 @@ TRF__FN uint64_t trf__rule_edge(uint64_t cell) { return cell >> 10 << ((cell & 1
    value to a text. After this check trf__rule needs none. */
 TRF__FN int trf__rules_sound(const trf__pieces *p)
 {
-    uint64_t at, cell = trf__rule_cell(p, 0), to;
+    uint64_t cell = trf__rule_cell(p, 0);
     int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
-    for (at = 0; sound && at < p->n_rules; at++) {
+    for (uint64_t at = 0; sound && at < p->n_rules; at++) {
         cell = trf__rule_cell(p, at);
-        to = at ^ trf__rule_edge(cell);
+        uint64_t to = at ^ trf__rule_edge(cell);
         if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
         else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
     }
@@ -19825,15 +19658,14 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
 TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int more, unknowns = 0, i, n = 0;
+    int more, unknowns = 0, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
     TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
-        trf__wire inner;
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) break;
-        inner = w;
+        trf__wire inner = w;
         inner.at = w.bytes;
         inner.end = w.at;
         if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
@@ -19841,7 +19673,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
-    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    for (int i = 0; i < 256; i++) n += p->bytes[i] >= 0;
     if (p->nuls && !p->byte_fallback)
         return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
     return TRF__OK_IF(v->n_tokens > 0 && (unknowns || p->byte_fallback) &&
@@ -19884,16 +19716,15 @@ typedef struct trf__keyed { uint64_t key; int32_t token; } trf__keyed;
 /* Sorts by the keys, from the lowest byte of all to the highest. */
 TRF__FN void trf__sort_keys(trf__keyed *items, trf__keyed *work, int32_t n)
 {
-    trf__keyed *from = items, *to = work, *other;
-    int32_t at[257], i;
-    int shift;
-    for (shift = 0; shift < 64; shift += 8) {
+    trf__keyed *from = items, *to = work;
+    int32_t at[257];
+    for (int shift = 0; shift < 64; shift += 8) {
         TRF__ZERO(at);
-        for (i = 0; i < n; i++) at[(from[i].key >> shift & 255) + 1]++;
+        for (int32_t i = 0; i < n; i++) at[(from[i].key >> shift & 255) + 1]++;
         if (n > 0 && at[(from[0].key >> shift & 255) + 1] == n) continue;       /* all alike */
-        for (i = 0; i < 255; i++) at[i + 1] += at[i];
-        for (i = 0; i < n; i++) to[at[from[i].key >> shift & 255]++] = from[i];
-        other = from; from = to; to = other;
+        for (int32_t i = 0; i < 255; i++) at[i + 1] += at[i];
+        for (int32_t i = 0; i < n; i++) to[at[from[i].key >> shift & 255]++] = from[i];
+        trf__keyed *other = from; from = to; to = other;
     }
     if (from != items) memcpy(items, from, trf__bytes(n, sizeof *items));
 }
@@ -19976,11 +19807,11 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
                               trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int32_t letters = 0, letter[256], begin[257], i, base;
+    int32_t letters = 0, letter[256], begin[257], base;
     /* the piece that ends here is a prefix of the others, so it sorts first */
     if (at.lo < at.hi && s->at[at.lo + 1] - s->at[at.lo] == at.depth)
         p->cells[at.node].token = s->token[at.lo++];
-    for (i = at.lo; i < at.hi; i++) {
+    for (int32_t i = at.lo; i < at.hi; i++) {
         int32_t byte = (unsigned char)s->text[s->at[i] + at.depth];
         if (letters && letter[letters - 1] == byte) continue;
         letter[letters] = byte;
@@ -19990,7 +19821,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
     begin[letters] = at.hi;
     TRF__TRY(trf__free_base(v, letter, letters, from, &base, err));
     p->cells[at.node].base = base;
-    for (i = 0; i < letters; i++) {
+    for (int32_t i = 0; i < letters; i++) {
         trf__branch next = {base + letter[i], begin[i], begin[i + 1], at.depth + 1};
         branches[(*n)++] = next;
         p->cells[next.node].parent = at.node;
@@ -20004,15 +19835,14 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
 {
     trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
-    int64_t done, planted = 1;
-    trf_status status;
+    int64_t planted = 1;
     TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
-    status = trf__more_cells(v, nodes + 512, err);
+    trf_status status = trf__more_cells(v, nodes + 512, err);
     /* the root is its own parent, so that no node takes its cell */
     if (!status) v->pieces->cells[0].parent = 0;
-    for (done = 0; !status && done < planted; done++)
+    for (int64_t done = 0; !status && done < planted; done++)
         status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
     TRF__FREE(&v->hooks, branches, nodes);
     return status;
@@ -20027,14 +19857,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     const void **sorted;
     char *block;
     trf_status status = TRF_E_NOMEM;
-    int32_t i;
     size_t bytes;
-    trf__cursor cut;
     int pass;
     TRF__ZERO(to);
-    for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
+    for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
-        cut = trf__cursor_at(block);
+        trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);
         to.text = TRF__TAKE(char, &cut, v->n_bytes);
@@ -20060,11 +19888,11 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t node = 0, found = 0, token;
-    size_t i, longest = 0;
+    int32_t node = 0, found = 0;
+    size_t longest = 0;
     if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
-    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
-        token = p->cells[node].token;
+    for (size_t i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
+        int32_t token = p->cells[node].token;
         if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
     }
     return longest;
@@ -20076,8 +19904,8 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
-    size_t i, longest = 0, found = 0;
-    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
+    size_t longest = 0, found = 0;
+    for (size_t i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
         at ^= trf__rule_edge(cell) ^ (unsigned char)text[i];
         cell = trf__rule_cell(p, at);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
@@ -20117,10 +19945,9 @@ TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
                                    trf_error *err)
 {
-    size_t i;
     TRF__TRY(trf__normal_limit(to->n, n, err));
     TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
-    for (i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
         else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
     return TRF_OK;
@@ -20194,7 +20021,6 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t token;
     if (!to->unknown) {
         trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
         to->run = text;
@@ -20205,7 +20031,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     if (!p->tokens) return;
     to->n_run += n;
     to->hash = trf__hash_more(to->hash, text, n);
-    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
+    int32_t token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
     to->n--;
     to->n_unknown -= !to->known;
     to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
@@ -20307,8 +20133,7 @@ TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
 
 TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
 {
-    int32_t i;
-    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
+    for (int32_t i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
     return node;
 }
 
@@ -20323,10 +20148,9 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
                               trf__merge *pair)
 {
     const trf__pieces *p = b->v->pieces;
-    int32_t token;
     if (l->frozen || r->frozen) return 0;
     pair->node = trf__walk(p, l->node, b->text + r->begin, r->length);
-    token = trf__token_at(p, pair->node);
+    int32_t token = trf__token_at(p, pair->node);
     if (token < 0) return 0;
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
     memcpy(&pair->score, &p->pieces[token].score, sizeof pair->score);
@@ -20390,8 +20214,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
 /* Merges the best pair until none is left. Symbol 0 begins the chain of what remains. */
 TRF__FN void trf__bpe_merge(trf__bpe *b)
 {
-    int32_t i;
-    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    for (int32_t i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
     while (b->n_pairs > 0) {
         trf__merge best = trf__bpe_best(b);
         trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
@@ -20411,8 +20234,8 @@ TRF__FN void trf__bpe_merge(trf__bpe *b)
 TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
 {
     const trf__pieces *p = b->v->pieces;
-    int32_t at, i, step;
-    for (at = 0; at < n; at += step) {
+    int32_t step;
+    for (int32_t at = 0; at < n; at += step) {
         int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
         trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
         s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
@@ -20421,7 +20244,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
                                                               b->symbols[i].length);
 }
 
@@ -20465,9 +20288,8 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
                                       trf_error *err)
 {
     trf__growing normal = {NULL, 0, 0};
-    trf_status status;
     if (v->pieces->codes) text += trf__emit_code(v, text, to);
-    status = trf__normalise(v, text, strlen(text), &normal, err);
+    trf_status status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
         status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
     trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
@@ -20527,9 +20349,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 {
     const trf__pieces *p = v->pieces;
     int first = 1, dropped = 0;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t;
+    for (int32_t i = 0; i < n; i++) {
         int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
         int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
         char bytes[4];
@@ -20545,7 +20365,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
         if (dropped || to->whole > 0) first = 0;
         dropped = 0;
         if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
-        t = v->tokens + token;
+        const trf__token *t = v->tokens + token;
         if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
                                                                       TRF__SPACE, 3)) k = 3;
         dropped = k > 0 && !p->remove_extra;
@@ -20557,7 +20377,6 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
-    int i;
     TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
     p->model = v->stored;
@@ -20567,7 +20386,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
     p->unknown = " \xE2\x81\x87 ";
     p->n_unknown = 5;
     p->least = FLT_MAX;
-    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    for (int i = 0; i < 256; i++) p->bytes[i] = -1;
     TRF__TRY(trf__read_map(v, err));
     TRF__TRY(trf__read_pieces(v, err));
     TRF__TRY(trf__pieces_index(v, err));
@@ -20605,9 +20424,8 @@ TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t
                                 int64_t n)
 {
     unsigned char bytes[4];
-    int64_t i;
     if (n > 0 && !numbers) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
+    for (int64_t i = 0; i < n && !w->missing; i++) {
         trf__to_little(bytes, (uint32_t)numbers[i], 4);
         trf__write_bytes(w, name, bytes, 4);
     }
@@ -20617,9 +20435,8 @@ TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t
 TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
                               int32_t n)
 {
-    int32_t i;
     if (n > 0 && !texts) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++)
+    for (int32_t i = 0; i < n && !w->missing; i++)
         trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
 }
 
@@ -20636,9 +20453,8 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
-    int32_t i, n_texts;
     trf__write_texts(&texts, "more", ids->more, ids->n_more);
-    n_texts = (int32_t)texts.n;
+    int32_t n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
     trf__write_numbers(to, "", &ids->size, 1);
@@ -20647,7 +20463,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
     trf__write_numbers(to, "", &ids->n_more, 1);
     trf__write_numbers(to, "", &n_texts, 1);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
-    else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
+    else for (int32_t i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
     trf__write_texts(to, "more", ids->more, ids->n_more);
     trf__write_bytes(to, "", f->model, f->bytes);
@@ -20744,16 +20560,15 @@ enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    uint32_t flags, longest;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
         return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
-    flags = trf__stored_number(v, 8);
+    uint32_t flags = trf__stored_number(v, 8);
     TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
                  !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
                  "byte 8: expected flags of a WordPiece file, got %lu", (unsigned long)flags);
-    longest = trf__stored_number(v, 12);
+    uint32_t longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
     w->cleanup = flags & TRF__WORDPIECE_CLEANUP;
@@ -20793,7 +20608,7 @@ TRF__FN const char *trf__word_rule_fault(const trf_vocab *v, const trf__word_rul
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4, bad;
+    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4;
     TRF__TRY(trf__stored_rows(v, 48, "rules", TRF__WORD_RULE, &rest, &w->rules.n, err));
     *at = v->n_stored - rest;
     w->n_replaced = trf__stored_number(v, *at - 4);
@@ -20801,7 +20616,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
     if (w->n_replaced > rest || (w->n_replaced > 0 && w->replaced[w->n_replaced - 1]))
         return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
                                 "a NUL; got another number", err);
-    bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
+    int64_t bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
     if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
     *at += w->n_replaced;
     return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
@@ -20842,13 +20657,13 @@ TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t 
                                    size_t *length)
 {
     uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
-    int32_t number, longest = -1;
+    int32_t longest = -1;
     *length = 0;
     while (from < n && text[from]) {
         int bytes = (int)trf__char_bytes(text + from, 4);
         hash = trf__hash_more(hash, text + from, (size_t)bytes);
         from += (size_t)bytes;
-        number = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        int32_t number = trf__vocab_find(v, text, from, trf__hash_end(hash));
         if (number < 0 || trf__special_token(v, number)) continue;
         longest = number;
         *length = from;
@@ -20865,10 +20680,9 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     while (good && at < word->n) {
         size_t prefix = at > 2 ? 2 : 0, n = word->n - at + prefix;
         char *text = word->text + at - prefix;
-        int32_t id;
         if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
         if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
-        id = trf__longest_token(v, text, prefix, n, &length);
+        int32_t id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
         if (good) { trf__emit_id(to, id, 0); at += length - prefix; }
     }
@@ -20901,23 +20715,22 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
                              trf__word *word, trf__ids *to)
 {
     const trf__wordpiece *w = v->wordpiece;
-    int alone = r->kind & TRF__WORD_ALONE, bytes, i, n = 0;
+    int alone = r->kind & TRF__WORD_ALONE, bytes, n = 0;
     uint32_t letters[3];
     char utf8[4];
-    const char *text;
     if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
     switch (r->kind & ~TRF__WORD_ALONE) {
     case TRF__WORD_SHIFT: letters[n++] = (uint32_t)((int32_t)c + r->argument); break;
     case TRF__WORD_HANGUL: n = trf__hangul_letters(c, letters); break;
     case TRF__WORD_TEXT:
-        for (text = w->replaced + r->argument; *text; text += bytes) {
+        for (const char *text = w->replaced + r->argument; *text; text += bytes) {
             bytes = (int)trf__char_bytes(text, 4);
             trf__word_add(w, word, text, bytes);
         }
         break;
     default: break;                     /* dropped characters and spaces add nothing */
     }
-    for (i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
+    for (int i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
     if (alone) trf__word_end(v, word, to);
 }
 
@@ -20945,8 +20758,7 @@ TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, t
 TRF__FN int trf__word_joins(const char *token)
 {
     static const char *const beginnings[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
-    size_t i;
-    for (i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (!strncmp(token, beginnings[i], strlen(beginnings[i]))) return 1;
     return 0;
 }
@@ -21165,12 +20977,11 @@ TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
 TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__NFC_DEPTH])
 {
     int64_t row;
-    uint32_t second;
     int n = 0, steps = 0;
     while ((row = trf__nfc_row(v, TRF__NFC_PARTS, *c, 0)) >= 0) {
         if (steps++ == TRF__NFC_DEPTH) return -1;
         *c = trf__nfc_number(v, TRF__NFC_PARTS, row, 1);
-        second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        uint32_t second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (second) parts[n++] = second;
     }
     return n;
@@ -21180,14 +20991,13 @@ TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__
 TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at, rest = v->n_stored - at - 12, row, where;
+    int64_t at = b->tokens_at, rest = v->n_stored - at - 12;
     const char *fault;
-    uint32_t parts[TRF__NFC_DEPTH], c;
-    int k;
+    uint32_t parts[TRF__NFC_DEPTH];
     if (rest < 0)
         return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
     b->tokens_at += 12;
-    for (k = 0; k < TRF__NFC_TABLES; k++) {
+    for (int k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         if (b->n_nfc[k] > rest / TRF__NFC_ROW)
@@ -21196,13 +21006,13 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
-    for (k = 0; k < TRF__NFC_TABLES; k++)
-        for (row = 0; row < b->n_nfc[k]; row++)
+    for (int k = 0; k < TRF__NFC_TABLES; k++)
+        for (int64_t row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
                 return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
-    for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
-        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
-        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+    for (int64_t row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
+        int64_t where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
+        uint32_t c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
             return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
                                     "one that does", err);
@@ -21221,9 +21031,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
     char spelling[4];
-    int i, n;
-    for (i = 0; i < 256; i++) {
-        n = trf__spell_byte((unsigned char)i, spelling);
+    for (int i = 0; i < 256; i++) {
+        int n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
         TRF__FAIL_IF(b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY,
                      TRF_E_FORMAT, v->n_stored, "byte_bpe",
@@ -21328,12 +21137,12 @@ TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
 TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 {
     uint32_t parts[TRF__NFC_DEPTH];
-    int n = 0, i;
+    int n = 0;
     if (c - TRF__HANGUL < TRF__HANGUL_N) return trf__hangul_letters(c, to);
     if (c >= 128) n = trf__nfc_parts(v, &c, parts);
     if (!to) return n + 1;
     to[0] = trf__with_class(v, c);
-    for (i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
+    for (int i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
     return n + 1;
 }
 
@@ -21357,21 +21166,20 @@ TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
 /* What two code points become together, or 0. */
 TRF__FN uint32_t trf__composed(const trf_vocab *v, uint32_t a, uint32_t b)
 {
-    int64_t row;
     if (a - TRF__HANGUL_L < 19 && b - TRF__HANGUL_V < 21)
         return TRF__HANGUL + ((a - TRF__HANGUL_L) * 21 + b - TRF__HANGUL_V) * 28;
     if (a - TRF__HANGUL < TRF__HANGUL_N && (a - TRF__HANGUL) % 28 == 0 &&
         b - TRF__HANGUL_T - 1 < 27) return a + (b - TRF__HANGUL_T);
-    row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
+    int64_t row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
     return row < 0 ? 0 : trf__nfc_number(v, TRF__NFC_PAIRS, row, 2);
 }
 
 /* Composes in place. Returns the number of items left. */
 TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
 {
-    int64_t i, m = 0, base = -1;        /* base: the last item of class 0 */
+    int64_t m = 0, base = -1;           /* base: the last item of class 0 */
     uint32_t last = 0;                  /* the class of item m - 1 */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         uint32_t mark = items[i] >> 24, both = 0;
         if (base >= 0 && (base == m - 1 || last < mark))
             both = trf__composed(v, items[base], items[i] & TRF__CODE_POINT);
@@ -21391,7 +21199,6 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     const char *at = text, *end = text + *n;
     uint32_t *items;
     int64_t count = 0, i;
-    char *out;
     int bytes;
     while (at < end && (unsigned char)*at < 128) at++;
     if (at == end) return TRF_OK;
@@ -21405,7 +21212,7 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
         i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
     trf__order_marks(items, count, items + count);
     /* the text is written behind the items, then moved to the front */
-    out = (char *)(items + trf__compose(v, items, count));
+    char *out = (char *)(items + trf__compose(v, items, count));
     *n = 0;
     for (i = 0; (char *)(items + i) < out; i++)
         *n += (size_t)trf__put_code_point(out + *n, items[i] & TRF__CODE_POINT);
@@ -21422,10 +21229,9 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
 /* The class of the character at `at`, and its length. */
 TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
 {
-    const trf__word_rule *r;
     *bytes = 0;
     if (at == end) return TRF__BYTE_END;
-    r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
+    const trf__word_rule *r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
@@ -21448,11 +21254,11 @@ TRF__FN int trf__is_line_break(const char *at, const char *end)
 TRF__FN int trf__contraction(const char *at, const char *end, int any_case)
 {
     static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    int i, k;
+    int k;
     if (at == end || *at != '\'') return 0;
     at++;
     if (any_case && end - at >= 2 && !memcmp(at, "\xC5\xBF", 2)) return 3;
-    for (i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++) {
         for (k = 0; endings[i][k] && at + k < end; k++)
             if ((any_case ? at[k] | 32 : at[k]) != endings[i][k]) break;
         if (!endings[i][k]) return k + 1;
@@ -21478,14 +21284,14 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == '.', bytes, more;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
-    kind = trf__byte_class(b, at, end, &bytes);
-    next = trf__byte_class(b, at + bytes, end, &more);
+    int kind = trf__byte_class(b, at, end, &bytes);
+    int next = trf__byte_class(b, at + bytes, end, &more);
     /* one character may precede a run of another class */
-    joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
-                      (next == TRF__BYTE_NUMBER && !llama));
+    int joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
+                          (next == TRF__BYTE_NUMBER && !llama));
     if (llama && next == TRF__BYTE_LETTER)
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
@@ -21531,10 +21337,9 @@ typedef struct trf__byte_work {
 TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
 {
     size_t length = 0;
-    int32_t i, id;
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    id = trf__vocab_number(v, spelling, length);
+    int32_t id = trf__vocab_number(v, spelling, length);
     return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
 }
 
@@ -21544,7 +21349,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
 {
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
-    int32_t i, id = -1;
+    int32_t id = -1;
     if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
@@ -21553,13 +21358,13 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         int32_t next = i + 1 < n ? i + 1 : -1;
         trf__symbol s = {i, 1, i - 1, next, b->token[(unsigned char)word[i]], 0};
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
-    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
+    for (int32_t i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
     return TRF_OK;
 }
 
@@ -21569,7 +21374,6 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
 {
     const trf__byte_bpe *b = v->byte_bpe;
     size_t n = strlen(text);
-    const char *end, *apart;
     char *copy = NULL;
     uint32_t *composed = NULL;
     int64_t room = 0;
@@ -21582,7 +21386,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         if (composed) text = (const char *)composed;
         status = trf__normal_limit(1, n, err);
     }
-    end = text + n;
+    const char *end = text + n;
     if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
         copy = TRF__NEW(char, &v->hooks, n + 1);
         if (!copy)
@@ -21594,10 +21398,9 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
             end = copy + n + 1;
         }
     }
-    for (apart = text; !status && text < end; ) {
-        const char *next;
+    for (const char *apart = text; !status && text < end; ) {
         if (text == apart) apart = trf__byte_apart(b, text, end);
-        next = trf__byte_word(b, text, apart);
+        const char *next = trf__byte_word(b, text, apart);
         status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
         text = next;
     }
@@ -21615,8 +21418,7 @@ TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, i
                                   const char *at, int32_t *id)
 {
     const char *end = NULL;
-    int32_t i;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const char *token = v->bytes + v->tokens[tokens[i]].begin;
         size_t length = *token == *at ? strlen(token) : 0;
         if (length == 0 || strncmp(token, at, length) || (end && at + length <= end)) continue;
@@ -21631,24 +21433,22 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
                                          trf_error *err)
 {
     size_t n = strlen(text);
-    int32_t *tokens, n_tokens = 0, id = 0;
-    char *copy, *at, *begin;
-    const char *end;
+    int32_t n_tokens = 0, id = 0;
+    char *begin;
     int64_t i;
-    trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
     for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
-    tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
-    copy = begin = TRF__NEW(char, &v->hooks, n + 1);
-    status = tokens && copy ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+    int32_t *tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
+    char *copy = begin = TRF__NEW(char, &v->hooks, n + 1);
+    trf_status status = tokens && copy ? TRF_OK
+                   : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
     if (status == TRF_OK) {
         memcpy(copy, text, n + 1);
         for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
             if (v->tokens[i].count != TRF__BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
     }
-    for (at = copy; status == TRF_OK && *begin; at++) {
-        end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
+    for (char *at = copy; status == TRF_OK && *begin; at++) {
+        const char *end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
         if (!end) continue;
         *at = 0;                                /* what is before the token is a text */
         status = trf__byte_bpe_encode(v, begin, to, err);
@@ -21673,11 +21473,11 @@ typedef struct trf__byte_held { char bytes[4]; int n; } trf__byte_held;
    *broke: the held bytes have become U+FFFD, because this one does not go on with them. */
 TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *broke)
 {
-    int n = 0, length;
+    int n = 0;
     *broke = 0;
     for (;;) {
         held->bytes[held->n++] = byte;
-        length = trf__utf8_at(held->bytes, (size_t)held->n);
+        int length = trf__utf8_at(held->bytes, (size_t)held->n);
         if (length == held->n) {
             memcpy(to + n, held->bytes, (size_t)length);
             held->n = 0;
@@ -21713,11 +21513,11 @@ TRF__FN char trf__next_byte(const char **token, int spelled)
    NULL. `ends`: no token follows. */
 TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
 {
-    int spelled = trf__is_spelling(token), m, broke;
+    int spelled = trf__is_spelling(token), broke;
     size_t length = 0;
     char text[6];
     while (*token) {
-        m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
+        int m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
         if (to) memcpy(to + length, text, (size_t)m);
         length += (size_t)m;
     }
@@ -21731,15 +21531,13 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
                                   trf__answer *to)
 {
     trf__byte_held held = {"", 0}, before;
-    int32_t i;
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
-        size_t length;
         if (t->count == TRF__BPE_SPECIAL) continue;
         before = held;
-        length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
+        size_t length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
         (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
         to->written += length;
@@ -21752,8 +21550,7 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
 {
     trf__byte_held held = {"", 0};
     char text[6];
-    int32_t i;
-    for (i = told; i < n; i++) {
+    for (int32_t i = told; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         int first = 1, spelled = trf__is_spelling(token), broke;
@@ -21794,9 +21591,8 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
-    int32_t number;
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    number = trf__token_of(vocab, id);
+    int32_t number = trf__token_of(vocab, id);
     if (number >= 0) return vocab->bytes + vocab->tokens[number].begin;
     return trf__is_mapped(vocab) ? "" : trf__special_texts[id];
 }
@@ -21935,8 +21731,6 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
                                     char *text, size_t size, size_t *bytes, trf_error *err)
 {
     trf__answer to = {text, size, 0, 0, -1};
-    const trf__kind *kind;
-    int32_t i;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
@@ -21944,14 +21738,14 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
-    kind = &trf__kinds[vocab->kind];
+    const trf__kind *kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         TRF__FAIL_IF(ids[i] < 0 || ids[i] >= trf_vocab_size(vocab), TRF_E_INVALID_ARG, i, "ids",
                      "expected ids from 0 to %d, got %d at position %d",
                      (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
     if (kind->decode) kind->decode(vocab, ids, n, &to);
-    else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
+    else for (int32_t i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
@@ -22001,13 +21795,12 @@ TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t len
 
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
 {
-    const char *fault;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
     TRF__FAIL_IF(trf__is_subwords(vocab->kind), TRF_E_UNSUPPORTED, -1, "vocab",
                  "tokens cannot be added to a vocabulary of subwords");
-    fault = trf__token_fault(vocab, token, strlen(token));
+    const char *fault = trf__token_fault(vocab, token, strlen(token));
     TRF__FAIL_IF(fault, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_append(vocab, token, strlen(token), err);
 }
@@ -22027,13 +21820,13 @@ TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
                                             int64_t *used, trf_error *err)
 {
-    const char *token, *end, *fault;
+    const char *token, *end;
     for (*used = 0; *used < n; *used += end - token + 1) {
         token = bytes + *used;
         end = (const char *)memchr(token, 0, (size_t)(n - *used));
         if (!end && *used) return TRF_OK;
-        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
-                    : "expected a NUL after the token, got the end or more than 1 MiB";
+        const char *fault = end ? trf__token_fault(v, token, (size_t)(end - token))
+                                : "expected a NUL after the token, got the end or more than 1 MiB";
         TRF__FAIL_IF(fault, TRF_E_FORMAT, at + *used, "vocabulary",
                      "id %lld of the vocabulary, byte %lld: %s",
                      (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
@@ -22048,13 +21841,12 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
 {
     const char *bytes = (const char *)file;
     trf_vocab *made = NULL;
-    int64_t at, used = 0;
-    trf_status status;
+    int64_t used = 0;
     if (trf__kinds[kind].read)
         return trf__subwords_from(v, kind, trf__kinds[kind].read, file, (size_t)n, hooks, err);
     *v = NULL;
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = 0; !status && at < n; at += used)
+    trf_status status = trf_vocab_create(&made, kind, hooks, err);
+    for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
     return trf__vocab_finished(v, made, status);
 }
@@ -22079,7 +21871,6 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err)
 {
     trf_vocab_options o;
-    trf_status status;
     char *bytes;
     size_t n;
     TRF__ZERO(o);
@@ -22091,7 +21882,7 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     if (!path)
         return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
-    status = trf__read_text(path, &bytes, &n, &o.hooks, err);
+    trf_status status = trf__read_text(path, &bytes, &n, &o.hooks, err);
     if (status == TRF_OK) {
         status = trf__vocab_of_file(vocab, bytes, n, o.ids, &o.hooks, err);
         trf__free(&o.hooks, bytes, n + 1);
@@ -22195,11 +21986,10 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                                       const char *side,
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
-    int32_t i;
     TRF__FAIL_IF(x->count < 0 || (x->count > 0 && !x->lengths), TRF_E_INVALID_ARG, -1, side,
                  "%s needs a count and lengths, got count %d", side, x->count);
     *rows = (int64_t)extra * x->count;
-    for (i = 0; i < x->count; i++) {
+    for (int32_t i = 0; i < x->count; i++) {
         TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, side,
                      "length of %s sequence %d must not be negative, got %d", side, i,
                      x->lengths[i]);
@@ -22224,10 +22014,9 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                    int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
     TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (eos && id == c->eos) continue;
             TRF__FAIL_IF(id < 0 || id >= vocab, TRF_E_INVALID_ARG, at, side,
@@ -22265,8 +22054,7 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
 /* Checks that each source has its tag. */
 TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; i < x->count; i++)
+    for (int32_t i = 0; i < x->count; i++)
         TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
                      "source sequence %d is empty, but source_tagged needs its tag", i);
     return TRF_OK;
@@ -22371,13 +22159,12 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 {
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
-    int i, j;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         int optional = i != 2;      /* 2: eos */
         TRF__FAIL_IF(ids[i] < -optional || ids[i] >= vocab, TRF_E_INVALID_ARG, ids[i], names[i],
                      "%s must be an id of 0 or more, below %s = %d%s, got %d", names[i], field,
                      vocab, optional ? ", or -1 for none" : "", ids[i]);
-        for (j = 0; j < i; j++)
+        for (int j = 0; j < i; j++)
             TRF__FAIL_IF(ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2), TRF_E_INVALID_ARG,
                          ids[i], names[i], "special ids must differ, but %s and %s are both %d",
                          names[j], names[i], ids[i]);
@@ -22603,7 +22390,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                                   trf_batch *piece, trf_error *err)
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
-    int32_t pairs, i, first = 0, n = 0;
+    int32_t first = 0, n = 0;
     trf_batch whole;
     TRF__ZERO(whole);
     if (batch) whole = *batch;          /* *piece may be *batch */
@@ -22618,12 +22405,12 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                  whole.source.count != whole.target.count, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequences, but target has %d", whole.source.count,
                  whole.target.count);
-    pairs = whole.source.count ? whole.source.count : whole.target.count;
+    int32_t pairs = whole.source.count ? whole.source.count : whole.target.count;
     TRF__FAIL_IF(whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs, TRF_E_INVALID_ARG,
                  whole.ordinal, "ordinal", "ordinal must be between 0 and %lld, got %lld",
                  (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
-    for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
-    for (i = 0; i < pairs; i++) {
+    for (int32_t i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
+    for (int32_t i = 0; i < pairs; i++) {
         int64_t own = trf__pair_tokens(&whole, i);
         int64_t number = parts * (2 * before + own) / (2 * all);
         before += own;
@@ -22678,7 +22465,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
                             const int32_t *second, int32_t n_second, int32_t shorten,
                             int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
-    int32_t between, i;
+    int32_t between;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
@@ -22693,7 +22480,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
     if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
-    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    for (int32_t i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
 
@@ -22703,7 +22490,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
                                    const char *first, const char *second, int32_t *ids,
                                    int32_t capacity, int32_t *n, trf_error *err)
 {
-    int32_t n_first = 0, n_second = 0, between, i;
+    int32_t n_first = 0, n_second = 0, between;
     trf_status one, other;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
@@ -22711,7 +22498,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
-    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
+    int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
@@ -22836,9 +22623,8 @@ TRF__FN trf__layer_range trf__layer_range_of(const trf_config *c, int32_t first,
     const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
     trf__layer_range range;
     int32_t begin = 0;          /* the number of the stack's first layer */
-    int stack;
     if (end == 0) end = layers[0] + layers[1];
-    for (stack = 0; stack < 2; begin += layers[stack++]) {
+    for (int stack = 0; stack < 2; begin += layers[stack++]) {
         int32_t from = (int32_t)trf__max64(first, begin) - begin;
         int32_t to = (int32_t)trf__min64(end, begin + layers[stack]) - begin;
         range.n[stack] = to > from ? to - from : 0;
@@ -22974,8 +22760,7 @@ TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decode
 TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a, int first)
 {
     trf__cursor cursor = trf__cursor_at(NULL);
-    int format;
-    for (format = first; layout->on && !layout->absent && format < TRF__FORMATS; format++) {
+    for (int format = first; layout->on && !layout->absent && format < TRF__FORMATS; format++) {
         a->packed[format] = cursor.used = layout->packed_bytes[format];
         trf__take(&cursor, 1, layout->on->packed_bytes(format, a->out, a->in));
         layout->packed_bytes[format] = cursor.used;
@@ -22994,8 +22779,7 @@ TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *st
 /* The number of a parameter, or -1 while they are only counted. */
 TRF__FN int32_t trf__param_named(const trf__layout *layout, const char *name)
 {
-    int32_t i;
-    for (i = 0; layout->params && i < layout->n_params; i++)
+    for (int32_t i = 0; layout->params && i < layout->n_params; i++)
         if (!strcmp(layout->params[i].name, name)) return i;
     return -1;
 }
@@ -23051,10 +22835,9 @@ TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
     static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
     trf__affine *parts[2];
-    int i;
     parts[0] = &layout->model.sequence_layer;
     parts[1] = &layout->model.sequence_head;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
         a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
@@ -23081,21 +22864,20 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     static const char *const stacks[2] = {"encoder", "decoder"};
     const char *stack = stacks[decoder];
     trf__sublayer_spec parts[3];
-    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder], i;
+    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder];
     layout->absent = own < 0 || own >= layout->range.n[decoder];
-    for (i = 0; i < per; i++) {
+    for (int i = 0; i < per; i++) {
         trf__sublayer_spec *part = &parts[i];
-        int forward;
         *part = trf__sublayer_spec_of(c, decoder, layer * per + i);
         part->layer = own;
-        forward = part->kind == TRF__FEED_FORWARD;
+        int forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
                         !forward ? TRF__START_QKV : part->gate ? TRF__START_GATED
                         : TRF__START_MATRIX, TRF__START_BIAS);
         trf__add_affine(layout, &part->out, stack, layer, names[part->kind][1], TRF__START_MATRIX,
                         forward ? TRF__START_INNER_BIAS : TRF__START_OUT_BIAS);
     }
-    for (i = 0; i < per; i++) {
+    for (int i = 0; i < per; i++) {
         trf__add_norm_params(layout, c, &parts[i].norm, stack, layer, norms[i]);
         if (layout->absent) continue;
         if (layout->specs) layout->specs[layout->n_parts] = parts[i];
@@ -23113,15 +22895,14 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
     static const char *const embed_norms[2][2] = {
         {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
         {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
-    int stack;
-    for (stack = 0; stack < 2; stack++) {
+    for (int stack = 0; stack < 2; stack++) {
         trf__norm_params *norm = &layout->model.embed_norm[stack];
         layout->absent = !layout->range.embeds[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && c->embedding_norm)
             trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
     }
-    for (stack = 0; stack < 2; stack++) {
+    for (int stack = 0; stack < 2; stack++) {
         trf__norm_params *norm = &layout->model.final_norm[stack];
         layout->absent = !layout->range.ends[stack];
         norm->gain = norm->bias = -1;
@@ -23136,7 +22917,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
     int64_t d = c->d_model;
-    int source = trf__has_source(c), target = trf__has_target(c), stack, i;
+    int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     int relative = c->positions == TRF_POSITIONS_RELATIVE;
     layout->range = trf__layer_range_of(c, layout->first, layout->end);
@@ -23177,8 +22958,8 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     trf__add_head_layer(layout, c);
     trf__add_sequence_head(layout, c);
     trf__lay_out_norms(layout, c);
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
 }
 
 // >>first-values   what parameters begin with
@@ -23196,9 +22977,9 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0,
         deviation = 0, keys_bound = 0;
-    int64_t i, keys = INT64_MAX;        /* the first number of keys, if they have another bound */
+    int64_t keys = INT64_MAX;           /* the first number of keys, if they have another bound */
     switch (p->start) {
-    case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
+    case TRF__START_ONE: for (int64_t i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV: case TRF__START_GATED:
         if (p->start == TRF__START_GATED) out /= 2;     /* two matrices */
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
@@ -23229,7 +23010,7 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     default: break;
     }
     if (bound == 0 && deviation == 0) { memset(w, 0, (size_t)n * sizeof *w); return; }     /* +0 */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         uint64_t k = (uint64_t)(begin + i);
         if (deviation > 0)      /* Box and Muller 1958 */
             w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * k)))
@@ -23277,9 +23058,8 @@ struct trf_model {
 /* The layout goes last: it says how large the arenas are. */
 TRF_API void trf_model_destroy(trf_model *model)
 {
-    trf_hooks hooks;
     if (!model) return;
-    hooks = model->config.hooks;
+    trf_hooks hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
@@ -23329,8 +23109,6 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     trf__layout layout;
     const trf__model_params *at = &layout.model;
     trf_weight_counts n;
-    int64_t d, vocab, own, norm;
-    int stack, i;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
@@ -23338,11 +23116,11 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__ZERO(n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
-    d = c->d_model;
-    norm = d * (1 + trf__norm_has_bias(c));
-    for (stack = 0; stack < 2; stack++) {
+    int64_t d = c->d_model;
+    int64_t norm = d * (1 + trf__norm_has_bias(c));
+    for (int stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
-        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+        for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
@@ -23355,9 +23133,9 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
         if (at->embed_norm[stack].gain >= 0) *norms += norm;
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
-    vocab = trf__n_logits(c);
-    own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-        at->generator_w != at->tgt_embed;
+    int64_t vocab = trf__n_logits(c);
+    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
+                at->generator_w != at->tgt_embed;
     n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
     n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
         : 0;
@@ -23400,8 +23178,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 {
     const trf_config *c = config;
     trf_flop_counts n;
-    double s = (double)source_rows, t = (double)target_rows, logits;
-    int stack, i;
+    double s = (double)source_rows, t = (double)target_rows;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
@@ -23409,8 +23186,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             if (!stack)
                 trf__sublayer_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
@@ -23421,7 +23198,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
             else trf__sublayer_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
                                  &n.decoder_feed_forward);
         }
-    logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
+    double logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
     n.generator = 2 * (double)c->d_model *
         ((double)trf__n_logits(c) + (c->head_layer ? c->d_model : 0)) * logits;
     if (c->sequence_labels && s > 0)
@@ -23479,15 +23256,14 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
-    int64_t n = model->layout.n_weights, end;
-    int32_t i;
+    int64_t n = model->layout.n_weights;
     model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
     TRF__FAIL_IF(!model->weights, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
                  (long long)n);
-    for (i = model->layout.n_params; i-- > 0; ) {
+    for (int32_t i = model->layout.n_params; i-- > 0; ) {
         const trf__param *p = &model->layout.params[i];
         if (p->offset < 0) continue;                    /* it is packed elsewhere */
-        end = p->offset + trf__param_size(p);
+        int64_t end = p->offset + trf__param_size(p);
         if (end < n)
             run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
         n = p->offset;
@@ -23499,9 +23275,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
                                   int32_t end, trf_error *err)
 {
-    trf_status status;
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    status = trf__model_weights(*out, err);
+    trf_status status = trf__model_weights(*out, err);
     if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
     return status;
 }
@@ -23531,11 +23306,10 @@ TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
 TRF__FN void trf__draw_weights(const trf_model *m)
 {
     trf_real chunk[1024];
-    int32_t i;
-    for (i = 0; i < m->layout.n_params; i++) {
+    for (int32_t i = 0; i < m->layout.n_params; i++) {
         const trf__param *p = &m->layout.params[i];
-        int64_t at, n, size = trf__param_size(p);
-        for (at = 0; at < size; at += n) {
+        int64_t n, size = trf__param_size(p);
+        for (int64_t at = 0; at < size; at += n) {
             n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
             trf__initialise(chunk, at, n, p, (uint32_t)p->number, &m->config);
             m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk,
@@ -23557,7 +23331,6 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err)
 {
     trf_model_options o;
-    const trf_model *m;
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
@@ -23569,7 +23342,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     if (o.end_layer - o.first_layer == config->encoder_layers + config->decoder_layers)
         o.end_layer = 0;
     TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
-    m = *model;
+    const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights,
                               trf__bytes(m->layout.n_weights, sizeof(trf_real)));
@@ -23593,8 +23366,7 @@ TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 TRF_API int64_t trf_model_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++)
+    for (int32_t i = 0; i < trf_model_parameter_count(model); i++)
         total += trf__param_size(&model->layout.params[i]);
     return total;
 }
@@ -23661,12 +23433,11 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, const trf_vocab *v, trf_e
                                           TRF_SPECIAL_UNK};
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     int32_t has[4];
-    int i;
-    for (i = 0; v && i < 4; i++) {
+    for (int i = 0; v && i < 4; i++) {
         has[i] = trf_vocab_special(v, (trf_special)i);
         if (has[i] < 0) has[i] = trf_vocab_special(v, others[i]);
     }
-    for (i = 0; v && i < 4; i++)
+    for (int i = 0; v && i < 4; i++)
         TRF__FAIL_IF(has[i] != ids[i], TRF_E_SHAPE, -1, names[i],
                      "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the configuration "
                      "has %d, %d, %d, %d", has[0], has[1], has[2], has[3], ids[0], ids[1], ids[2],
@@ -23680,9 +23451,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
-    const trf_config *c;
     TRF__TRY(trf__begin(model, "model", err));
-    c = &model->config;
+    const trf_config *c = &model->config;
     if (source && trf__has_source(c))
         TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
@@ -23708,14 +23478,12 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
 {
     size_t bytes = trf__bytes(n, sizeof *list);
     trf__meta *own = NULL;
-    char *to;
-    int32_t i;
-    for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
+    for (int32_t i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     TRF__FAIL_IF(n > 0 && !own, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
                  (int)n);
-    to = own ? (char *)(own + n) : NULL;
-    for (i = 0; i < n; i++) {
+    char *to = own ? (char *)(own + n) : NULL;
+    for (int32_t i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
         own[i].key = (char *)memcpy(to, list[i].key, key);
         own[i].value = (char *)memcpy(to + key, list[i].value, value);
@@ -23753,17 +23521,17 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
                                           trf_error *err)
 {
     trf__meta *list;
-    size_t bytes, texts = 0;
-    int32_t i, n = 0, had;
+    size_t texts = 0;
+    int32_t i, n = 0;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__metadata_check(key, value, err));
-    bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
+    size_t bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     TRF__FAIL_IF(!list, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
-    had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
+    int32_t had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
     if (value) {
         list[n].key = key;
         list[n++].value = value;
@@ -23791,8 +23559,7 @@ TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const c
 
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 {
-    int32_t i;
-    for (i = 0; model && key && i < model->n_metadata; i++)
+    for (int32_t i = 0; model && key && i < model->n_metadata; i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }
@@ -23801,20 +23568,18 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err)
 {
-    const char *line;
-    size_t n, written;
-    int32_t k;
+    size_t written;
     if (bytes) *bytes = 0;
     if (text && size > 0) *text = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!text && size > 0) return trf__fail_null(err, "text");
-    line = trf_model_metadata(model, "labels");
-    for (k = 0; line && k < i; k++) {
+    const char *line = trf_model_metadata(model, "labels");
+    for (int32_t k = 0; line && k < i; k++) {
         line = strchr(line, '\n');
         if (line) line++;
     }
     TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
-    n = strcspn(line, "\n");
+    size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {
         memcpy(text, line, n);
@@ -23861,7 +23626,6 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
    device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
-    trf_status status;
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
@@ -23869,7 +23633,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
-    status = model->run.backend->sync(&model->run, err);
+    trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
@@ -23904,31 +23668,30 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     enum { CHUNK = 2048 };
     double sum[CHUNK];
     trf_real numbers[CHUNK];
-    int64_t at, n, i;
-    int32_t k, number;
+    int64_t n;
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_whole(model, err));
-    for (k = 0; k < count; k++) {
+    for (int32_t k = 0; k < count; k++) {
         TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                      (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
         TRF__TRY(trf__needs_whole(models[k], err));
     }
-    for (number = 0; number < model->layout.n_params; number++) {
+    for (int32_t number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
-        for (at = 0; at < trf__param_size(p); at += n) {
+        for (int64_t at = 0; at < trf__param_size(p); at += n) {
             n = trf__min64(trf__param_size(p) - at, CHUNK);
-            for (k = 0; k < count; k++) {
+            for (int32_t k = 0; k < count; k++) {
                 TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n,
                                         err));
-                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i]
+                for (int64_t i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i]
                     : (double)numbers[i];
             }
-            for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
+            for (int64_t i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
             trf__arena_put(model, model->weights, p->offset + at, numbers, n);
         }
     }
@@ -23953,25 +23716,25 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
                                           trf_error *err)
 {
     trf_real numbers[2048];
-    int32_t i, k, n_written = 0, write;
+    int32_t k, n_written = 0;
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_floats(from, err));
-    for (write = 0; write < 2; write++)         /* first only a look */
-        for (i = 0; i < model->layout.n_params; i++) {
-            const trf__param *p = &model->layout.params[i], *q;
-            int64_t at, n, size;
+    for (int32_t write = 0; write < 2; write++)         /* first only a look */
+        for (int32_t i = 0; i < model->layout.n_params; i++) {
+            const trf__param *p = &model->layout.params[i];
+            int64_t n;
             if ((k = trf__copied_from(model, from, p->name)) < 0) continue;
             if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
-            q = &from->layout.params[k];
+            const trf__param *q = &from->layout.params[k];
             TRF__FAIL_IF(q->shape[1] != p->shape[1], TRF_E_SHAPE, -1, p->name,
                          "%s has %lld columns, but %lld in the other model", p->name,
                          (long long)p->shape[1], (long long)q->shape[1]);
-            size = trf__min64(trf__param_size(p), trf__param_size(q));
-            for (at = 0; write && at < size; at += n) {
+            int64_t size = trf__min64(trf__param_size(p), trf__param_size(q));
+            for (int64_t at = 0; write && at < size; at += n) {
                 n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
                 TRF__TRY(trf__arena_get(from, from->weights, q->offset + at, numbers, n, err));
                 trf__arena_put(model, model->weights, p->offset + at, numbers, n);
@@ -24113,14 +23876,13 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
                                  const trf__span *span, trf_real *maps)
 {
     trf__attention_weights a;
-    int h;
     a.in = *in;
     a.in.spans += s;
     if (a.in.bias.pairs) a.in.bias.pairs += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;
-    for (h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
+    for (int h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
         a.head = h;
         run->backend->attention_weights(run, &a);
         a.weights += (int64_t)span->n_query * span->n_key;
@@ -24512,12 +24274,11 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     int64_t d = c->d_model, rows = limits[stack->decoder];
     /* an encoder without sublayers before a decoder holds the encoder's output */
     int used = stack->n_sublayers || trf__pools(c) || (!stack->decoder && trf__has_target(c));
-    size_t first, most;
-    int i;
+    size_t most;
     stack->embedded = trf__take_acts(cursor, pass, used ? rows : 0, d);
     if (!stack->n_sublayers) return;
-    first = most = cursor->used;
-    for (i = 0; i < stack->n_sublayers; i++) {
+    size_t first = most = cursor->used;
+    for (int i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         trf__sublayer_spec is = trf__sublayer_spec_of(c, stack->decoder, i);
         if (!pass->training || (pass->plan.limits.recompute && i % stack->per_layer == 0))
@@ -24527,8 +24288,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     }
     cursor->used = most;
     /* from the second layer on: the shared memory then holds the last s of the first layer */
-    for (i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
-         i += stack->per_layer) {
+    for (int i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
+             i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         sub->s = trf__take_acts(cursor, pass, rows, d);
         sub->norm_stats = trf__take_reals(cursor, rows, 2);
@@ -24548,9 +24309,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
 TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows)
 {
     int64_t wide = 0, inner = 0, memory = 0;
-    int stack, i;
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
             trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             wide = trf__max64(wide, is.projected);
             inner = trf__max64(inner, is.hidden);
@@ -24626,7 +24386,6 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     const trf_config *c = pass->config;
     const trf__limits *l = &pass->plan.limits;
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
-    size_t bytes;
     if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
     pass->table = NULL;
     if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(cursor, l->longest, d);
@@ -24635,7 +24394,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_RELATIVE)
         pass->buckets = TRF__TAKE(int32_t, cursor, 2 * trf__distances(c));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
-    bytes = trf__converted_bytes(pass, d, d);
+    size_t bytes = trf__converted_bytes(pass, d, d);
     pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
     if (bytes == 0) pass->converted = NULL;
     trf__take_losses(cursor, pass);
@@ -24686,9 +24445,8 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
 TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    int i;
     trf__take(&cursor, 1, sizeof(trf__now));
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         trf__stack *stack = trf__stack_of(pass, i);
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
@@ -24829,9 +24587,8 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
    sublayers. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
-    int i;
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
-    for (i = 0; i < stack->n_sublayers; i++) {
+    for (int i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         int number = stack->first_layer * stack->per_layer + i;
         uint32_t site = (uint32_t)(16 + 4 * (number + 4096 * stack->decoder));
@@ -24855,8 +24612,8 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
     const trf__sublayer_spec *parts = stack->specs;
-    int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
-    for (i = 0; i <= last; i++) {
+    int pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
+    for (int i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         sub->is = parts[i];
         sub->next_norm = !pre ? parts[i].norm : i < last ? parts[i + 1].norm : stack->final_norm;
@@ -24947,9 +24704,8 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
                                  size_t *converted)
 {
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0, rows = deep;
-    int stack, i;
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
             trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
@@ -24992,9 +24748,9 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
 /* Row p of the sinusoidal table (trf_positions). */
 TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
 {
-    int64_t i, n_half = d / 2;
-    for (i = 0; i < d; i++) row[i] = 0;
-    for (i = 0; i < n_half + d % 2; i++) {
+    int64_t n_half = d / 2;
+    for (int64_t i = 0; i < d; i++) row[i] = 0;
+    for (int64_t i = 0; i < n_half + d % 2; i++) {
         double exponent = rule == TRF_POSITIONS_HALVES_N1
             ? (double)i / (double)trf__max64(n_half - 1, 1)
                                                           : 2 * (double)i / (double)d;
@@ -25022,8 +24778,8 @@ TRF__FN double trf__rotary_kept(const trf_config *c, double frequency)
 /* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
 TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
 {
-    int64_t i, pairs = trf__rotary_width(c) / 2;
-    for (i = 0; i < pairs; i++) {
+    int64_t pairs = trf__rotary_width(c) / 2;
+    for (int64_t i = 0; i < pairs; i++) {
         double frequency = pow(c->rotary_base, -(double)i / (double)pairs);
         double kept = trf__rotary_kept(c, frequency), at = (double)p;
         double angle = (at / c->rotary_scale * (1 - kept) + at * kept) * frequency;
@@ -25036,12 +24792,12 @@ TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
    distance falls into the same bucket. */
 TRF__FN void trf__distance_row(int32_t *row, const trf_config *c, int decoder)
 {
-    int32_t n = decoder ? c->relative_buckets : c->relative_buckets / 2, exact = n / 2, ranged;
-    int64_t i, reach = c->relative_distance;
+    int32_t n = decoder ? c->relative_buckets : c->relative_buckets / 2, exact = n / 2;
+    int64_t reach = c->relative_distance;
     float log_range = (float)log((double)reach / exact);
-    for (i = -reach; i <= reach; i++) {
+    for (int64_t i = -reach; i <= reach; i++) {
         int64_t away = i < 0 ? -i : decoder ? 0 : i;        /* a decoder sees no later keys */
-        ranged = exact;
+        int32_t ranged = exact;
         if (away > exact)
             ranged += (int32_t)((float)log((double)((float)away / (float)exact)) / log_range
                                 * (float)(n - exact));
@@ -25055,19 +24811,18 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 {
     const trf_config *c = pass->config;
     const trf__backend *on = pass->run.backend;
-    int64_t p, width = trf__is_sinusoidal(c) ? c->d_model : trf__rotary_width(c);
+    int64_t width = trf__is_sinusoidal(c) ? c->d_model : trf__rotary_width(c);
     size_t bytes = pass->buckets ? trf__bytes(trf__distances(c), sizeof(int32_t))
         : trf__bytes(width, sizeof(trf_real));
-    void *row;
     if (!pass->table && !pass->buckets) return TRF_OK;
-    row = trf__alloc(&pass->run.hooks, bytes);
+    void *row = trf__alloc(&pass->run.hooks, bytes);
     TRF__FAIL_IF(!row, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
-    for (p = 0; pass->table && p < pass->plan.limits.longest; p++) {
+    for (int64_t p = 0; pass->table && p < pass->plan.limits.longest; p++) {
         if (trf__rotary_width(c)) trf__rotary_row((trf_real *)row, p, c);
         else trf__position_row((trf_real *)row, p + c->position_offset, width, (int)c->positions);
         on->upload(&pass->run, pass->table + p * width, row, bytes);
     }
-    for (p = 0; pass->buckets && p < 2; p++) {
+    for (int64_t p = 0; pass->buckets && p < 2; p++) {
         trf__distance_row((int32_t *)row, c, (int)p);
         on->upload(&pass->run, pass->buckets + p * trf__distances(c), row, bytes);
     }
@@ -25080,13 +24835,11 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
 {
     const trf__backend *on = pass->run.backend;
     const trf__run *run = &pass->run;
-    trf__pass bigger, size;
     size_t converted;
-    int64_t widest;
     trf_status status;
-    bigger = *pass;
+    trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
-    size = bigger;
+    trf__pass size = bigger;
     size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
                                                                    sublayers' pointers */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
@@ -25103,7 +24856,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size.encoder.sublayers = size.decoder.sublayers = NULL;
     if (status == TRF_OK) trf__pass_layout(&size, bigger.plan.arena);
     if (status == TRF_OK && (size.plan.has & TRF__SCRATCH)) status = trf__pass_table(&size, err);
-    widest = trf__pass_widest(pass, limits, &converted);
+    int64_t widest = trf__pass_widest(pass, limits, &converted);
     if (status == TRF_OK)
         status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config), widest,
                              converted, err);
@@ -25157,10 +24910,9 @@ TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
-    int32_t i;
     if (!pass->weights.packed) return;
     if (pass->weights.packs == TRF__PACKS_16_BITS) {
-        for (i = 0; i < layout->n_params; i++) {
+        for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
             char *to = (char *)pass->weights.packed + (size_t)p->offset * pass->run.element;
             trf__pack pack = trf__pack_of(to, pass->weights.plain + p->offset, p->shape[0],
@@ -25169,7 +24921,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         }
         return;
     }
-    for (i = 0; i < layout->n_parts; i++) {
+    for (int32_t i = 0; i < layout->n_parts; i++) {
         trf__pack_matrix(pass, &layout->specs[i].in);
         trf__pack_matrix(pass, &layout->specs[i].out);
     }
@@ -25177,7 +24929,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     trf__pack_matrix(pass, &layout->model.head_layer);
     trf__pack_matrix(pass, &layout->model.sequence_layer);
     trf__pack_matrix(pass, &layout->model.sequence_head);
-    for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
+    for (int32_t i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
         const trf__affine *embed = &layout->model.embed[i];
         if (embed->w != layout->model.generator.w &&
             (i == 0 || embed->w != layout->model.embed[0].w))
@@ -25298,17 +25050,15 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   trf_weights weights, const trf_device *device,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    trf__run run;
-    trf_status status;
     if (!o) TRF__TRY(trf__needs_whole(model, err));
-    run = trf__run_on(device, hooks);
+    trf__run run = trf__run_on(device, hooks);
     /* answers have the same bits in every batch, so AUTO is not for CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
-    status = run.backend->open(&pass->run, err);
+    trf_status status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
     status = trf__pass_begin(pass, model, limits, o, err);
@@ -25332,8 +25082,7 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
     const trf__model_params *outer = &layout->model;
-    int32_t i;
-    for (i = 0; i < layout->n_parts; i++) {
+    for (int32_t i = 0; i < layout->n_parts; i++) {
         if (layout->specs[i].in.param == param) return &layout->specs[i].in;
         if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
@@ -25362,15 +25111,13 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
                                    trf_error *err)
 {
     trf__limits none;
-    trf__pass pass;
-    int32_t i;
     TRF__ZERO(none);
     TRF__TRY(trf__packed_weights(to, run, err));
-    pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
+    trf__pass pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;
     pass.weights.packed = to->packed;
     trf__pack_weights(&pass);
-    for (i = 0; i < to->layout.n_params; i++) {
+    for (int32_t i = 0; i < to->layout.n_params; i++) {
         const trf__param *p = &to->layout.params[i];
         if (p->offset < 0) continue;
         run->backend->copy(run, to->weights + p->offset,
@@ -25390,26 +25137,24 @@ TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
-    trf_model *to, old;
-    trf__run run;
-    trf_status status;
+    trf_model *to;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__needs_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
-    run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     trf__lay_out_packed(to, run.format);
-    status = run.backend->open(&run, err);
+    trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
         status = trf__pack_model(to, model, &run, err);
         run.backend->close(&run);
     }
     if (status == TRF_OK) {             /* the model keeps its texts, and gives up its floats */
-        old = *model;
+        trf_model old = *model;
         model->layout = to->layout; model->weights = to->weights;
         model->packed = to->packed; model->packed_bytes = to->packed_bytes;
         to->layout = old.layout; to->weights = old.weights;
@@ -25423,17 +25168,15 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
                                  trf_error *err)
 {
     trf_model *model;
-    trf__run run;
-    size_t bytes, packed;
     if (shared) *shared = 0;
     if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
-    run = trf__run_on(&config->device, &config->hooks);
+    trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
         trf__model_without_weights(&model, config, err))
         return 0;
     trf__lay_out_packed(model, run.format);
-    packed = model->layout.packed_bytes[run.format];
-    bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
+    size_t packed = model->layout.packed_bytes[run.format];
+    size_t bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
     trf_model_destroy(model);
     if (shared) *shared = packed;
     return bytes;
@@ -25488,15 +25231,14 @@ TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *
 {
     const int numbers = c->label_kind == TRF_LABELS_NUMBERS;
     int64_t at = 0;
-    int32_t i, k;
-    for (i = 0; i < x->count; at += x->lengths[i++]) {
+    for (int32_t i = 0; i < x->count; at += x->lengths[i++]) {
         int32_t n = x->lengths[i];
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         if (n == 1 && x->ids[at] == -1) continue;
         TRF__FAIL_IF(n < 0 || n > c->n_labels || (numbers && n < c->n_labels), TRF_E_INVALID_ARG, i,
                      "target", "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
                      numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
-        for (k = 0; k < n; k++)
+        for (int32_t k = 0; k < n; k++)
             TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
         ++*wanted;
     }
@@ -25509,11 +25251,11 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                                    int64_t *rows, int64_t *wanted, trf_error *err)
 {
     const trf_sequences *x = &batch->target;
-    int32_t i, k, n, count = batch->source.count, before = c->sequence_labels > 0;
+    int32_t count = batch->source.count, before = c->sequence_labels > 0;
     int64_t at = 0;
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
-    for (i = 0; (trf__pools(c) || before) && i < count; i++)
+    for (int32_t i = 0; (trf__pools(c) || before) && i < count; i++)
         TRF__FAIL_IF(batch->source.lengths[i] + trf__source_added(c) == 0, TRF_E_INVALID_ARG, i,
                      "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
@@ -25522,13 +25264,13 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                  trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
-    for (i = 0; i < count; i++) {
-        n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
         TRF__FAIL_IF(x->lengths[i] != n, TRF_E_INVALID_ARG, i, "target",
                      "target sequence %d must have %d label%s, got %d", i, n, trf__plural(n),
                      x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
-        for (k = -before; k < n - before; k++, at++) {
+        for (int32_t k = -before; k < n - before; k++, at++) {
             TRF__FAIL_IF(x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k), TRF_E_INVALID_ARG,
                          at, "target",
                          "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d",
@@ -25556,18 +25298,17 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
 TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
     int32_t places[4097];
-    int64_t i, k, m = 0;
-    int pass;
-    for (i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
-    for (pass = 0; pass < 2; pass++) {
+    int64_t k, m = 0;
+    for (int64_t i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
+    for (int pass = 0; pass < 2; pass++) {
         const int32_t *from = pass ? first : rows;
         int32_t *to = pass ? rows : first;
         memset(places, 0, sizeof places);
-        for (i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
-        for (i = 1; i < 4096; i++) places[i] += places[i - 1];
-        for (i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
+        for (int64_t i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
+        for (int64_t i = 1; i < 4096; i++) places[i] += places[i - 1];
+        for (int64_t i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
     }
-    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
+    for (int64_t i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
         first[k++] = (int32_t)i;
     first[k] = (int32_t)m;
     return k;
@@ -25581,14 +25322,14 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     const trf__lists *l = &stack->host;
     const int64_t rows = stack->rows / pass->copies;
     const int padded = pass->training && row < rows;
-    int64_t most, k;
+    int64_t most;
     for (; sequence < stack->n_self / pass->copies; sequence++) {
         trf__span *span = &l->self[sequence];
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = (int32_t)trf__min64(longest, rows - row);
         stack->max_keys = trf__max64(stack->max_keys, span->n_key);
-        for (k = 0; k < span->n_query; k++, row++) {
+        for (int64_t k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
             l->position[row] = (int32_t)k;
             l->sentence[row] = 0;
@@ -25606,14 +25347,13 @@ TRF__FN void trf__copy_rows(trf__stack *stack)
     const trf__lists *l = &stack->host;
     const int64_t rows = stack->rows / 2, n = stack->n_self / 2;
     const size_t bytes = (size_t)rows * sizeof(int32_t);
-    int64_t i;
     memcpy(l->ids + rows, l->ids, bytes);
     memcpy(l->targets + rows, l->targets, bytes);
     memcpy(l->position + rows, l->position, bytes);
     if (stack->segments >= 0) memcpy(l->segment + rows, l->segment, bytes);
     /* as an unsigned number, 2^31 more */
-    for (i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
+    for (int64_t i = 0; i < n; i++) {
         trf__span *span = &l->self[n + i];
         *span = l->self[i];
         span->query += (int32_t)rows;
@@ -25626,10 +25366,9 @@ TRF__FN void trf__copy_rows(trf__stack *stack)
 TRF__FN void trf__fill_groups(trf__stack *stack, int padded)
 {
     const trf__lists *l = &stack->host;
-    int64_t k;
     stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, stack->rows);
     if (!padded) return;
-    for (k = stack->n_groups + 1; k <= stack->rows; k++)
+    for (int64_t k = stack->n_groups + 1; k <= stack->rows; k++)
         l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
 }
@@ -25653,16 +25392,15 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k;
     stack->max_queries = stack->max_keys = 0;
-    for (i = 0; i < x->count; i++) {
+    for (int32_t i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + stack->begins + stack->ends;
         trf__span *span = &l->self[i];
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
-        for (k = 0; k < n; k++, row++) {
+        for (int32_t k = 0; k < n; k++, row++) {
             int32_t id = k - (stack->shifts ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
@@ -25687,12 +25425,12 @@ TRF__FN void trf__fill_numbers(const trf__pass *pass, const trf_sequences *x)
 {
     const trf_config *c = pass->config;
     float *numbers = pass->numbers[0];
-    int32_t *targets = pass->decoder.host.targets, i, k;
+    int32_t *targets = pass->decoder.host.targets, i;
     const int32_t *ids = x->ids;
     memset(numbers, 0, trf__bytes(pass->decoder.rows, trf__bytes(c->n_labels, sizeof *numbers)));
     for (i = 0; i < x->count; ids += x->lengths[i++], numbers += c->n_labels) {
         targets[i] = x->lengths[i] == 1 && *ids == -1 ? -1 : 0;
-        for (k = 0; k < x->lengths[i] && targets[i] == 0; k++)
+        for (int32_t k = 0; k < x->lengths[i] && targets[i] == 0; k++)
             if (c->label_kind == TRF_LABELS_ANY) numbers[ids[k]] = 1;
             else numbers[k] = trf_label_number(ids[k]);
     }
@@ -25704,15 +25442,15 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
     const trf__lists *source = &pass->encoder.host;
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
-    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
+    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i;
     int32_t begins = pools ? 0 : pass->encoder.begins;
     const int64_t rows = pass->decoder.rows / pass->copies;
     const int64_t all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
-        n = pools ? 1 : source->self[i].n_query;
+        int32_t n = pools ? 1 : source->self[i].n_query;
         if (before) labels[i] = x->ids[at++];
-        for (k = -begins; k < n - begins; k++)
+        for (int32_t k = -begins; k < n - begins; k++)
             targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
     }
     while (row < rows) targets[row++] = -1;
@@ -25823,10 +25561,10 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                                    int64_t ordinal, trf_error *err)
 {
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
-    trf__limits need, full;
-    int64_t i, wanted = 0;
+    trf__limits need;
+    int64_t wanted = 0;
     TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
-    full = trf__pass_filled(pass, &need);
+    trf__limits full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
@@ -25842,7 +25580,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training)
         (pass->config->label_kind ? trf__fill_numbers : trf__fill_labels)(pass, &batch->target);
-    for (i = 0; i < pass->decoder.n_cross; i++) {
+    for (int64_t i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
         span->key = pass->encoder.host.self[i].query;
@@ -25991,12 +25729,11 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
     int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
-    int64_t s, numbers;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!views->attention[kind]) return;
-    for (s = 0; s < in.n_spans; s++) {
+    for (int64_t s = 0; s < in.n_spans; s++) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
-        numbers = (int64_t)span->n_query * span->n_key * in.heads;
+        int64_t numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->map);
         pass->run.backend->download(&pass->run,
@@ -26106,7 +25843,6 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 /* Embedding and sublayers of one stack: leaves stack->out. */
 TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_error *err)
 {
-    trf__act *last;
     int i;
     if (stack->embeds) trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
@@ -26120,7 +25856,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
             trf__view_state(pass, stack, (i + 1) / stack->per_layer,
                             trf__stream_res(pass, stack, i + 1));
     }
-    last = stack->out = trf__stream_in(stack, i);
+    trf__act *last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
         trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,
@@ -26449,7 +26185,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     const trf__backend *on = pass->run.backend;
     const trf__act *dy = dout, *dy2 = more, *ds_in = NULL;
     trf__norm_gradient n;
-    int i, pre = pass->config->norm_place == TRF_PRE_NORM;
+    int pre = pass->config->norm_place == TRF_PRE_NORM;
     int memory_seen = !pass->projects;  /* 1: dencoded has the gradients of later stages */
     if (stack->final_norm.gain >= 0) {
         n = trf__norm_gradient_of(pass, stack, stack->final_norm,
@@ -26459,7 +26195,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         dy = pass->back.ds;
         dy2 = NULL;
     }
-    for (i = stack->n_sublayers - 1; i >= 0; i--) {
+    for (int i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
         if (may_cancel) TRF__TRY(trf__run_cancelled(&pass->run, err));
         if (pass->plan.limits.recompute && (i + 1) % stack->per_layer == 0 &&
@@ -26571,7 +26307,6 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    const trf__act *dout;
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
     loss.dx = pass->back.din;
@@ -26583,7 +26318,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    dout = trf__head_backward(pass);
+    const trf__act *dout = trf__head_backward(pass);
     if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
     return dout;
 }
@@ -26709,7 +26444,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
    state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double s = (double)step, w = (double)options->warmup, progress;
+    double s = (double)step, w = (double)options->warmup;
     if (step < 1) return options->schedule == TRF_NOAM ? 0 : options->initial_rate;
     if (options->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
@@ -26720,7 +26455,7 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
         return options->initial_rate + s * (options->learning_rate - options->initial_rate) / w;
     if (options->schedule == TRF_INVERSE_SQRT) return options->learning_rate * sqrt(w / s);
     if (options->schedule == TRF_CONSTANT) return options->learning_rate;
-    progress = (s - w) / ((double)options->total_steps - w);
+    double progress = (s - w) / ((double)options->total_steps - w);
     if (progress > 1) progress = 1;
     return options->final_rate + (options->learning_rate - options->final_rate) * 0.5 *
         (1 + cos(3.141592653589793 * progress));
@@ -26873,8 +26608,7 @@ struct trf_trainer {
 TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 {
     const trf__run *run = &t->pass.run;
-    int32_t k;
-    for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
+    for (int32_t k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
     TRF__FREE(&t->options.hooks, teachers->passes, teachers->n);
     run->backend->release(run, teachers->said.memory, teachers->said.bytes);
     run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
@@ -26974,13 +26708,12 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
     trf__param_tile tile;
-    int64_t n = 0, at;
-    int32_t i;
-    for (i = 0; i < t->model->layout.n_params; i++) {
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->model->layout.n_params; i++) {
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
             tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
@@ -27090,9 +26823,8 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
 
 TRF_API void trf_trainer_destroy(trf_trainer *trainer)
 {
-    trf_hooks hooks;
     if (!trainer) return;
-    hooks = trainer->options.hooks;
+    trf_hooks hooks = trainer->options.hooks;
     trf__trainer_close(trainer);
     trf__free(&hooks, trainer, sizeof *trainer);
 }
@@ -27177,8 +26909,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf_train_options defaults = trf_train_defaults();
     trf_trainer *t;
     trf__limits limits;
-    trf_device device;
-    trf_status status;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__needs_floats(model, err));
@@ -27189,9 +26919,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->options = *options;
     t->learning.stopping.validated = -1;
     limits = trf__train_limits(&model->run, &model->config, &model->layout.range, options);
-    device = trf__device_with(&model->config.device, options->threads);
-    status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
-                            &options->hooks, err);
+    trf_device device = trf__device_with(&model->config.device, options->threads);
+    trf_status status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
+                                       &options->hooks, err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
@@ -27249,14 +26979,12 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
                                            trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
-    trf__pass *pass;
-    trf__limits limits;
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    pass = &trainer->pass;
+    trf__pass *pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
     TRF__TRY(trf__same_allocator(trainer, &o, err));
-    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
+    trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
@@ -27298,17 +27026,16 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err)
 {
-    const trf__layout *layout;
     trf__clip_result clip_result;
-    int32_t i, n = 0;
+    int32_t n = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    layout = &trainer->model->layout;
+    const trf__layout *layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (i = 0; i < layout->n_params; i++)
+    for (int32_t i = 0; i < layout->n_params; i++)
         if (trf__fits(pattern, layout->params[i].name)) {
             if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
             if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
@@ -27359,9 +27086,8 @@ TRF__FN trf_status trf__teachers_reserve(trf_trainer *t, const trf__limits *need
     const trf__run *run = &t->pass.run;
     size_t row = trf__bytes(trf__n_logits(t->pass.config), sizeof(trf_real));
     int64_t rows = need->target_rows;
-    int32_t k;
     if (!teachers->n) return TRF_OK;
-    for (k = 0; k < teachers->n; k++)
+    for (int32_t k = 0; k < teachers->n; k++)
         TRF__TRY(trf__pass_reserve(&teachers->passes[k], need, err));
     TRF__TRY(trf__workspace_reserve(run, &teachers->said, trf__bytes(rows, row), err));
     if (teachers->n == 1) return TRF_OK;
@@ -27375,7 +27101,6 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    int64_t row;
     trf__mix j;
     trf__scale_states(pass, pass->decoder.out, rows);
     j.logits = (trf_real *)teachers->logits.memory;
@@ -27383,7 +27108,7 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     j.bias = trf__generator_bias(pass);
     j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
     j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
-    for (row = 0; row < rows; row += j.rows) {
+    for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
         j.x = trf__act_at(&pass->run, pass->decoder.out, row * j.d);
@@ -27398,11 +27123,10 @@ TRF__FN trf_status trf__teach(trf_trainer *t, const trf_batch *part, trf_error *
     trf__pass *pass = &t->pass;
     trf__limits need;
     int64_t wanted;
-    int32_t k;
     if (!teachers->n) return TRF_OK;
     TRF__TRY(trf__batch_needs(pass, part, pass->sides, &need, &wanted, err));
     TRF__TRY(trf__teachers_reserve(t, &need, err));
-    for (k = 0; k < teachers->n; k++) {
+    for (int32_t k = 0; k < teachers->n; k++) {
         trf__pass *teacher = &teachers->passes[k];
         teacher->run.hooks = pass->run.hooks;
         teacher->encoder.tagged = pass->encoder.tagged;
@@ -27450,7 +27174,6 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
 {
     trf__teachers made;
     trf_status status = TRF_OK;
-    int32_t k;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
     TRF__TRY(trf__check_range("share", share, 0, 1, err));
@@ -27461,7 +27184,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                  "a trainer with a stage has no teachers");
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
                  "labels that are numbers are no distribution that teachers could give");
-    for (k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
+    for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
@@ -27469,7 +27192,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
-    for (k = 0; k < n && status == TRF_OK; k++)
+    for (int32_t k = 0; k < n && status == TRF_OK; k++)
         status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
     if (status != TRF_OK) {
         trf__teachers_close(trainer, &made);
@@ -27568,7 +27291,6 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     trf_real slots[TRF__TALLIES];
-    trf_status status;
     *tokens = (double)t->target_rows;
     while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
     if (t->reduce_failed) {
@@ -27580,7 +27302,7 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     if (!t->options.all_reduce) return TRF_OK;
     run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
                            sizeof slots);
-    status = run->backend->sync(run, err);
+    trf_status status = run->backend->sync(run, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
     *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
@@ -27616,10 +27338,10 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
                                  trf_error *err)
 {
     trf__sums batch[2];
-    int i, n = pass->config->sequence_labels ? 2 : 1;
+    int n = pass->config->sequence_labels ? 2 : 1;
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         sums[i].loss += batch[i].loss;
         sums[i].nll += batch[i].nll;
         sums[i].correct += batch[i].correct;
@@ -27632,11 +27354,9 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
 {
-    trf_stage *stage;
-    int32_t i;
     if (!trainer) return;
-    stage = trainer->stage;
-    for (i = 0; stage && i < stage->n_slots; i++) stage->slots[i].waits = 0;
+    trf_stage *stage = trainer->stage;
+    for (int32_t i = 0; stage && i < stage->n_slots; i++) stage->slots[i].waits = 0;
     if (stage) stage->waiting = 0;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
     trainer->round = trainer->reduce_failed = 0;
@@ -27667,13 +27387,12 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
                                       trf_error *err)
 {
     trf__pass *pass = &t->pass;
-    trf_status status;
     TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
     TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
+    trf_status status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
     pass->run.now = NULL;
     return status;
 }
@@ -27737,7 +27456,6 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
 {
     trf__pass *pass = &t->pass;
     int64_t wanted;
-    int32_t round;
     trf__limits need;
     trf_batch part;
     TRF__TRY(trf__check_ordinal(t, batch, err));
@@ -27745,7 +27463,7 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
     if (pass->config->sequence_labels)
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
-    for (round = 0; round < trf__rounds(&t->options); round++) {
+    for (int32_t round = 0; round < trf__rounds(&t->options); round++) {
         TRF__TRY(trf__round_part(t, batch, round, &part, err));
         TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
         TRF__TRY(trf__teachers_reserve(t, &need, err));
@@ -27770,14 +27488,12 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     trf__pass *pass = &t->pass;
     int (*cancel)(void *user) = pass->run.hooks.cancel;
     int64_t rows = 0;
-    int32_t round;
     trf_batch part;
-    trf_status status;
     pass->copies = trf__copies(&t->options);
-    status = trf__check_parts(t, batch, err);
+    trf_status status = trf__check_parts(t, batch, err);
     trf__set_now(t);
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
-    for (round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
+    for (int32_t round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
         status = trf__round_part(t, batch, round, &part, err);
         if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
             trf__empty_part(t, round);
@@ -27820,14 +27536,13 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf_status status;
     trf__sums sums[2];
     double source_tokens = 0;
-    int first;
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
     TRF__TRY(trf__needs_whole(t->model, err));
     TRF__TRY(trf__none_in_flight(t, err));
     TRF__ZERO(sums);
-    first = t->micro == 0;
+    int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
     trf__keep_place(t, batch->place, first, status);
     TRF__TRY(status);
@@ -27878,10 +27593,10 @@ TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
    three pieces. */
 TRF__FN void trf__exact_put(trf_real *to, double x, int bad)
 {
-    int exponent = bad ? TRF__NOT_FINITE : TRF__TOO_LARGE, k;
+    int exponent = bad ? TRF__NOT_FINITE : TRF__TOO_LARGE;
     double rest = trf__is_finite(x) ? frexp(x, &exponent) : 0;
     to[0] = (trf_real)exponent;
-    for (k = 1; k < TRF__EXACT; k++) {
+    for (int k = 1; k < TRF__EXACT; k++) {
         rest *= 262144;
         to[k] = (trf_real)(int32_t)rest;
         rest -= (double)(int32_t)rest;
@@ -27921,15 +27636,15 @@ TRF__FN trf_status trf__sum_shared(const trf_trainer *t, trf_error *err)
 {
     const trf_stage *stage = t->stage;
     const trf__layout *own = &t->model->layout;
-    int64_t at, n, size;
-    int32_t i, k = 0;
-    for (i = 0; i < stage->whole.n_params; i++) {
+    int64_t n;
+    int32_t k = 0;
+    for (int32_t i = 0; i < stage->whole.n_params; i++) {
         int has = k < own->n_params && own->params[k].number == i;
         trf_real *g = has ? trf__summed_gradients(t) + own->params[k].offset : NULL;
         k += has;
-        size = trf__param_size(&stage->whole.params[i]);
+        int64_t size = trf__param_size(&stage->whole.params[i]);
         if (!trf__shared_by(&t->model->config, &stage->whole, &stage->whole.params[i])) continue;
-        for (at = 0; at < size; at += n) {
+        for (int64_t at = 0; at < size; at += n) {
             n = trf__min64(size - at, TRF__SHARED_CHUNK);
             if (!has) trf__accumulate_gradients(t, stage->device_numbers, NULL, n);
             TRF__TRY(trf__stage_sum(stage, has ? g + at : stage->device_numbers, n, err));
@@ -27945,15 +27660,14 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
     const trf_stage *stage = t->stage;
     const trf__layout *own = &t->model->layout;
     trf_real *to = stage->numbers + TRF__TALLIES;
-    int64_t tile = 0, n;
-    int32_t i, k = 0;
-    int brings, by;
-    for (i = 0; i < stage->whole.n_params; i++) {
+    int64_t tile = 0;
+    int32_t k = 0;
+    for (int32_t i = 0; i < stage->whole.n_params; i++) {
         const trf__param *p = &stage->whole.params[i];
-        brings = k < own->n_params && own->params[k].number == i;
+        int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
-        by = trf__shared_by(&t->model->config, &stage->whole, p);
-        n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int by = trf__shared_by(&t->model->config, &stage->whole, p);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -27968,14 +27682,14 @@ TRF__FN trf__clip_result trf__decide_of_stages(const trf_trainer *t, trf__clip_r
 {
     const trf_stage *stage = t->stage;
     const trf_real *squares = stage->numbers + TRF__TALLIES;
-    int64_t i, bad = -1;
+    int64_t bad = -1;
     double sum = 0;
     trf__clip clip;
     TRF__ZERO(clip);
     clip.clip_result = &before;
     clip.slots = stage->numbers;
     clip.clip_norm = t->options.clip_norm;
-    for (i = 0; i < stage->whole.n_tiles; i++, squares += TRF__EXACT) {
+    for (int64_t i = 0; i < stage->whole.n_tiles; i++, squares += TRF__EXACT) {
         sum += trf__exact_get(squares);
         if (bad < 0 && (int)squares[0] >= TRF__NOT_FINITE) bad = i;
     }
@@ -28101,10 +27815,9 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
                                     trf_step_report *report, trf_error *err)
 {
-    trf_status status;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
+    trf_status status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
     if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
     return trf_trainer_update(trainer, report, err);
@@ -28169,12 +27882,10 @@ enum { TRF__MOST_SLOTS = 1 << 16 };
 
 TRF_API void trf_stage_destroy(trf_stage *stage)
 {
-    trf_trainer *t;
-    int32_t i;
     if (!stage) return;
-    t = stage->trainer;
+    trf_trainer *t = stage->trainer;
     if (t->stage == stage) trf_trainer_discard_gradients(t);
-    for (i = 0; stage->slots && i < stage->n_slots; i++)
+    for (int32_t i = 0; stage->slots && i < stage->n_slots; i++)
         if (stage->slots[i].pass.run.backend) trf__pass_free(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
                                  trf__bytes(stage->n_device, sizeof(trf_real)));
@@ -28210,7 +27921,6 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     const trf_trainer *t = stage->trainer;
     const trf__run *run = &t->pass.run;
     const trf_config *c = &t->model->config;
-    int32_t i;
     trf__stage_count(stage, c);
     stage->bytes = trf__stage_layout(stage, t->n_tiles, NULL);
     stage->memory = TRF__NEW_ZEROED(char, &t->options.hooks, stage->bytes);
@@ -28222,7 +27932,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     stage->device_numbers = (trf_real *)run->backend->alloc(run, trf__bytes(stage->n_device,
                                                                             sizeof(trf_real)));
     TRF__FAIL_IF(!stage->device_numbers, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
-    for (i = 0; i < stage->n_slots; i++) {
+    for (int32_t i = 0; i < stage->n_slots; i++) {
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
         pass->plan.has = TRF__KEPT;
@@ -28237,7 +27947,6 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
                                     void *user, trf_error *err)
 {
     trf_stage *made;
-    trf_status status;
     TRF__BEGIN_NEW(stage);
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
@@ -28251,7 +27960,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     made->n_slots = in_flight;
     made->sum = sum;
     made->user = user;
-    status = trf__stage_open(made, err);
+    trf_status status = trf__stage_open(made, err);
     if (status != TRF_OK) { trf_stage_destroy(made); return status; }
     *stage = trainer->stage = made;
     return TRF_OK;
@@ -28264,7 +27973,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf_stage count;
-    size_t bytes, slot;
+    size_t slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
@@ -28277,8 +27986,8 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf__lay_out(&layout, config);
     trf__stage_count(&count, config);
     count.n_slots = in_flight;
-    bytes = trf__add_size(trf__layout_memory(&layout),
-                          trf__trainer_bytes(config, options, &layout, &slot));
+    size_t bytes = trf__add_size(trf__layout_memory(&layout),
+                                 trf__trainer_bytes(config, options, &layout, &slot));
     bytes = trf__add_size(bytes, trf__stage_layout(&count, layout.n_tiles, NULL));
     bytes = trf__add_size(bytes, trf__add_size(trf__bytes(count.n_device, sizeof(trf_real)),
                                               sizeof count));
@@ -28318,10 +28027,9 @@ TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, cons
 {
     const trf__run *run = &pass->run;
     int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    int k;
     if (rows == 0) return from;
     if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    for (k = 0; k < pass->copies; k++, from += n)
+    for (int k = 0; k < pass->copies; k++, from += n)
         run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
     return from;
 }
@@ -28332,8 +28040,7 @@ TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf
 {
     const trf__run *run = &pass->run;
     int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    int k;
-    for (k = 0; rows > 0 && k < pass->copies; k++, to += n)
+    for (int k = 0; rows > 0 && k < pass->copies; k++, to += n)
         run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
                                                  k * (padded / pass->copies) * d), n);
     return to;
@@ -28345,10 +28052,9 @@ TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x,
                             trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    const trf_real *from;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
+    const trf_real *from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
     trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
 }
 
@@ -28357,10 +28063,9 @@ TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, cons
                              const trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    trf_real *to;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
+    trf_real *to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
     trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
 }
 
@@ -28437,8 +28142,8 @@ TRF__FN void trf__slot_borrow(const trf_trainer *t, trf__pass *pass)
 TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf__limits *need,
                                      trf_error *err)
 {
-    trf__limits full = trf__pass_filled(pass, need), grown;
-    grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
+    trf__limits full = trf__pass_filled(pass, need);
+    trf__limits grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
     grown.recompute = t->options.recompute;
     grown.copies = trf__copies(&t->options);
     if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
@@ -28449,9 +28154,8 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
 /* One of the two passes of a slot, with the random numbers of its batch. */
 TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
 {
-    trf_status status;
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, &t->options, which, err);
+    trf_status status = trf__pass_train(pass, &t->options, which, err);
     pass->run.now = NULL;
     return status;
 }
@@ -28489,13 +28193,11 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err)
 {
-    trf_trainer *t;
     trf__slot *at;
-    trf_status status;
     TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
     if (!batch) return trf__fail_null(err, "batch");
-    t = stage->trainer;
-    status = trf__stage_forward(stage, at, batch, in, out, err);
+    trf_trainer *t = stage->trainer;
+    trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
     trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
@@ -28509,23 +28211,20 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err)
 {
-    trf_trainer *t;
     trf__slot *at;
-    trf__pass *pass;
     trf__sums sums[2];
     double source_tokens = 0;
-    trf_status status;
     trf__report_clear(report);
     TRF__TRY(trf__slot_at(stage, slot, 1, &at, err));
-    t = stage->trainer;
-    pass = &at->pass;
+    trf_trainer *t = stage->trainer;
+    trf__pass *pass = &at->pass;
     TRF__TRY(trf__check_seam(pass, at->rows, 1, "dout", dout, err));
     TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
     trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
     TRF__ZERO(sums);
-    status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__seam_fetch(at, 0, din,
                         pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
@@ -28563,11 +28262,9 @@ struct trf_updater { trf_model model; trf_trainer trainer; trf_update_state stat
    layout, weights and arena exist. */
 TRF_API void trf_updater_destroy(trf_updater *updater)
 {
-    trf_model *m;
-    trf_hooks hooks;
     if (!updater) return;
-    m = &updater->model;
-    hooks = m->config.hooks;
+    trf_model *m = &updater->model;
+    trf_hooks hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
     m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
@@ -28596,9 +28293,8 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     trf_trainer *t = &u->trainer;
     trf__run run = u->model.run;
     char name[sizeof layout->params->name];
-    int32_t i;
     layout->params = TRF__NEW_ZEROED(trf__param, &run.hooks, n);
-    for (i = 0; layout->params && i < n; i++) {
+    for (int32_t i = 0; layout->params && i < n; i++) {
         snprintf(name, sizeof name, "tensor %d", (int)i);
         if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
         trf__add_param(layout, NULL, 0, name, trf_tensor_count(&weights[i]), 0,
@@ -28623,8 +28319,6 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
     trf_config c;
-    trf_status status;
-    int32_t i;
     TRF__BEGIN_NEW(updater);
     TRF__ZERO(c);
     c.d_model = d_model;
@@ -28636,7 +28330,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     TRF__TRY(trf__device_check(&c.device, err));
     c.device = trf__device_with(&c.device, o.threads);
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
-    for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
+    for (int32_t i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
     TRF__ALLOC_ZEROED(trf_updater, u, &o.hooks, 1, "updater", "for an updater");
     u->model.config = c;
@@ -28644,7 +28338,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     u->trainer.model = &u->model;
     u->trainer.options = o;
     u->trainer.options.parts = 0;
-    status = trf__updater_open(u, weights, n, err);
+    trf_status status = trf__updater_open(u, weights, n, err);
     if (status != TRF_OK) { trf_updater_destroy(u); return status; }
     *updater = u;
     return TRF_OK;
@@ -28658,24 +28352,20 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
 {
     trf_real slots[TRF__TALLIES] = {0};
     trf__clip_result made;
-    const trf__param *p, *end;
-    const trf__run *run;
-    trf_trainer *t;
-    int32_t i;
     trf__report_clear(report);
     TRF__TRY(trf__begin(updater, "updater", err));
     if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
     TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
-    t = &updater->trainer;
-    run = &t->pass.run;
-    p = updater->model.layout.params;
-    end = p + updater->model.layout.n_params;
-    for (i = 0; p + i < end; i++) {
+    trf_trainer *t = &updater->trainer;
+    const trf__run *run = &t->pass.run;
+    const trf__param *p = updater->model.layout.params;
+    const trf__param *end = p + updater->model.layout.n_params;
+    for (int32_t i = 0; p + i < end; i++) {
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
     TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
-    for (i = 0; p + i < end; i++) {
+    for (int32_t i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
         run->backend->upload(run, t->gradients + p[i].offset, gradients[i].data, bytes);
@@ -28688,7 +28378,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     t->micro = 1;
     t->target_rows = divisor > 0;
     TRF__TRY(trf_trainer_update(t, report, err));
-    for (i = 0; p + i < end; i++)
+    for (int32_t i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
     TRF__TRY(trf__clip_result_of(t, &made, err));       /* waits for the weights too */
@@ -28804,13 +28494,12 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
                                   int32_t least, const char *what, const char *n_what,
                                   trf_error *err)
 {
-    int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
     TRF__FAIL_IF(n > max_length, TRF_E_LIMIT, max_length, n_what,
                  "%s of pair %lld must be at most max_length = %d, got %d", n_what, (long long)pair,
                  (int)max_length, (int)n);
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         TRF__FAIL_IF(ids[i] < least, TRF_E_INVALID_ARG, i, what,
                      "%s must be %d or more, pair %lld has %d at position %d",
                      least ? "labels" : "ids", (int)least, (long long)pair, (int)ids[i], (int)i);
@@ -28832,23 +28521,20 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 TRF__FN uint64_t trf__hash_pair(uint64_t hash, const int32_t *source, int32_t n_source,
                                 const int32_t *target, int32_t n_target)
 {
-    int32_t i;
     hash = trf__hash_add(hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
-    for (i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
+    for (int32_t i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
+    for (int32_t i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
     return hash;
 }
 
 /* A fingerprint of what the ids mean. 0: no vocabulary. */
 TRF__FN uint64_t trf__vocab_fingerprint(const trf_vocab *v)
 {
-    uint64_t hash;
-    int i;
     if (!v) return 0;
-    hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
+    uint64_t hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
     hash = trf__hash_add(hash, (uint64_t)v->kind);
     hash = trf__hash_add(hash, (uint64_t)trf_vocab_size(v));
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
     return hash ? hash : 1;
 }
 
@@ -28912,10 +28598,9 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
                                     trf_error *err)
 {
     size_t got;
-    int error;
     if (n > r->bytes - at)
         return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
-    error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
+    int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
@@ -28923,9 +28608,8 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
 
 TRF__FN void trf__token_close(trf__token_reader *r)
 {
-    trf_hooks hooks;
     if (!r) return;
-    hooks = r->hooks;
+    trf_hooks hooks = r->hooks;
     if (r->fd >= 0) trf__close(r->fd);
     trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
     TRF__FREE(&hooks, r->blocks, r->block_capacity);
@@ -28951,11 +28635,10 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
     trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
-    trf__token_form *form;
     trf_os_facts facts;
     *reader = r;
     TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
-    form = &r->form;
+    trf__token_form *form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
     r->path = trf__copied(hooks, path);
@@ -28987,13 +28670,13 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
 {
     trf__token_form *form = &r->form;
     trf_token_facts *facts = &form->facts;
-    int64_t bytes, records, i;
+    int64_t records, i;
     TRF__TRY(trf__cancel_status(&r->hooks, err));
     TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
     *n = (int64_t)trf__from_little(r->top, 4);
     if (*n < 1 || *n > TRF__BLOCK_PAIRS)
         return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
-    bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
+    int64_t bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
     if (!trf__token_sealed(form, r->top, bytes))
@@ -29023,15 +28706,15 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
 TRF__FN int trf__token_ids(const trf__token_form *form, const unsigned char *from, int32_t n,
                            int32_t least, int32_t *ids)
 {
-    int32_t i, lowest = 0;
+    int32_t lowest = 0;
     if (form->id_bytes == 2)
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             int32_t id = (int32_t)(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
             ids[i] = id == 0xFFFF ? -1 : id;
             lowest = ids[i] < lowest ? ids[i] : lowest;
         }
     else
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             ids[i] = (int32_t)trf__from_little(from + 4 * (int64_t)i, 4);
             lowest = ids[i] < lowest ? ids[i] : lowest;
         }
@@ -29064,13 +28747,13 @@ TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair,
 TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
 {
     const trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0, i;
+    int64_t low = 0, high = r->n_blocks, ids = 0;
     while (high - low > 1) {            /* the last block that begins at this pair or before */
         int64_t middle = low + (high - low) / 2;
         if (r->blocks[middle].first <= pair) low = middle;
         else high = middle;
     }
-    for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+    for (int64_t i = 2 * r->blocks[low].first; i < 2 * pair; i++)
         ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
     return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
 }
@@ -29089,10 +28772,10 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
                                    trf_error *err)
 {
     trf_status status = TRF_OK;
-    int64_t i, used = 0;
+    int64_t used = 0;
     if (r->n_pieces) return TRF_OK;
     TRF__GROW(trf__token_piece, r->pieces, r->piece_capacity, n, &r->hooks);
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         trf__token_piece *piece = &r->pieces[i];
         int64_t first = (int64_t)blocks[i] * TRF__POOL_BLOCK;
         int64_t last = trf__min64(first + TRF__POOL_BLOCK, r->form.facts.pairs) - 1;
@@ -29107,7 +28790,7 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
         r->loaded_capacity = 0;
     }
     TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
-    for (i = 0; i < n && !status; i++)
+    for (int64_t i = 0; i < n && !status; i++)
         status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
                                   r->pieces[i].bytes, err);
     if (!status) r->n_pieces = n;
@@ -29148,7 +28831,7 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
 /* Reads the end of the file: what all blocks together must have. */
 TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
-    int64_t at = r->bytes - TRF__TOKEN_END, i;
+    int64_t at = r->bytes - TRF__TOKEN_END;
     unsigned char *end = r->top;
     int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
                                 &facts->target_unknown};
@@ -29161,7 +28844,7 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
                                   "cut or never finished");
     facts->pairs = (int64_t)trf__from_little(end + 4, 8);
     facts->mark = (int64_t)trf__from_little(end + 20, 8);
-    for (i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
+    for (int64_t i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
     r->form.hash = trf__from_little(end + 60, 8);
     facts->longest = (int32_t)trf__from_little(end + 68, 4);
     /* before memory is allocated for it */
@@ -29244,10 +28927,9 @@ TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t 
                               const int32_t *target, int32_t n_target)
 {
     trf_token_facts *facts = &f->form.facts;
-    int32_t i;
     f->form.hash = trf__hash_pair(f->form.hash, source, n_source, target, n_target);
-    for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
-    for (i = 0; i < n_target; i++)
+    for (int32_t i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
+    for (int32_t i = 0; i < n_target; i++)
         facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
     trf__token_add(facts, n_source, n_target);
 }
@@ -29268,9 +28950,8 @@ TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, i
     for (record = r->records, i = 0; i < n; i++) {
         int32_t n_source = trf__token_length(&r->form, lengths, i, 0);
         int32_t n_target = trf__token_length(&r->form, lengths, i, 1);
-        int32_t *target;
         TRF__GROW(int32_t, r->ids, r->id_capacity, (int64_t)n_source + n_target, &r->hooks);
-        target = r->ids + n_source;
+        int32_t *target = r->ids + n_source;
         TRF__TRY(trf__token_record(&r->form, record, next - bytes + (record - r->records), n_source,
                                    n_target, r->ids, target, err));
         trf__token_count(f, r->ids, n_source, target, n_target);
@@ -29378,14 +29059,13 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
     trf__saving *saving = &f->saving;
     const char *part = saving->temporary;
     trf_os_facts there;
-    int error;
     TRF__TRY(trf__token_hold(saving, -1, err));
     if (TRF_OS(stat)(part, -1, &there) >= 0) {
         if (resume) TRF__TRY(trf__token_resume(f, err));
         if (f->at == 0 && TRF_OS(unlink)(part) < 0)
             return trf__fail_io(err, trf__errno(), part, "replace it");
     }
-    error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
+    int error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
     if (error) return trf__fail_io(err, error, part, "create it");
     if (f->at) {
         errno = 0;
@@ -29430,9 +29110,8 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
 
 TRF_API void trf_token_file_destroy(trf_token_file *file)
 {
-    trf_hooks hooks;
     if (!file) return;
-    hooks = file->hooks;
+    trf_hooks hooks = file->hooks;
     /* any failure: it must not commit. path.part stays, because saving.made is 0 */
     (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
     if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
@@ -29475,8 +29154,7 @@ TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
 TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char *to,
                                       const int32_t *ids, int32_t n)
 {
-    int32_t i;
-    for (i = 0; i < n; i++, to += form->id_bytes)
+    for (int32_t i = 0; i < n; i++, to += form->id_bytes)
         trf__to_little(to, (uint32_t)ids[i], form->id_bytes);
     return to;
 }
@@ -29484,8 +29162,7 @@ TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char
 TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids, int32_t n,
                                      const char *what, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; f->form.id_bytes == 2 && i < n; i++)
+    for (int32_t i = 0; f->form.id_bytes == 2 && i < n; i++)
         TRF__FAIL_IF(ids[i] >= 0xFFFF, TRF_E_LIMIT, i, what,
                      "ids of two bytes are below 65535, pair %lld has %d at position %d",
                      (long long)f->form.facts.pairs, (int)ids[i], (int)i);
@@ -29496,23 +29173,20 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err)
 {
-    trf__token_form *form;
-    unsigned char *record, *end, *lengths;
-    int64_t bytes;
     TRF__TRY(trf__token_writable(file, err));
-    form = &file->form;
+    trf__token_form *form = &file->form;
     TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
                              n_target, -1, err));
     TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
     TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
-    bytes = trf__record_bytes(form, n_source, n_target);
+    int64_t bytes = trf__record_bytes(form, n_source, n_target);
     TRF__GROW(unsigned char, file->records, file->record_capacity, file->n_records + bytes,
               &file->hooks);
-    record = file->records + file->n_records;
-    end = trf__token_put(form, record + 4, source, n_source);
+    unsigned char *record = file->records + file->n_records;
+    unsigned char *end = trf__token_put(form, record + 4, source, n_source);
     end = trf__token_put(form, end, target, n_target);
     trf__to_little(record, trf__token_crc(form, record + 4, end - record - 4), 4);
-    lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
+    unsigned char *lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
     trf__to_little(lengths, (uint64_t)n_source, form->length_bytes);
     trf__to_little(lengths + form->length_bytes, (uint64_t)n_target, form->length_bytes);
     trf__token_count(file, source, n_source, target, n_target);
@@ -29553,9 +29227,8 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
 TRF__COLD
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
 {
-    trf_status status;
     TRF__TRY(trf__token_writable(file, err));
-    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
+    trf_status status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
     file->finished = status == TRF_OK;
     file->failed = !file->finished;
     return trf__name_file(status, file->path, err);
@@ -29646,11 +29319,10 @@ TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
 {
     trf__draws draws;
-    int64_t i;
     draws.key = key;
     draws.next = 0;
     draws.stream = stream;
-    for (i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i > 0; i--) {
         uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
         int32_t item = items[i];
         items[i] = items[j];
@@ -29669,13 +29341,12 @@ TRF__FN int32_t trf__corpus_length(const trf_corpus *c, int64_t pair, int side)
 TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
-    int64_t i;
     memset(c->counts, 0, (size_t)((int64_t)c->facts.longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_ordered; i++)
+    for (int64_t i = 0; i < c->n_ordered; i++)
         c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
-    for (i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
-    for (i = 0; i < c->n_ordered; i++)
+    for (int64_t i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
+    for (int64_t i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
     c->order = sorted;
@@ -29686,9 +29357,9 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 TRF__FN void trf__corpus_cut(trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
-    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
+    int64_t source = 0, target = 0, longest = 0, begin = 0;
     c->n_batches = 0;
-    for (i = 0; i < c->n_ordered; i++) {
+    for (int64_t i = 0; i < c->n_ordered; i++) {
         int64_t s = (int64_t)trf__corpus_length(c, c->order[i], 0) + 1;
         int64_t t = (int64_t)trf__corpus_length(c, c->order[i], 1) + 1;
         int64_t longer = trf__max64(longest, trf__max64(s, t));
@@ -29711,7 +29382,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
 /* Numbers the pairs of the pool: all pairs without pools, else those of its blocks. */
 TRF__FN void trf__corpus_collect(trf_corpus *c)
 {
-    int64_t block = c->pool * c->options.pool, i;
+    int64_t block = c->pool * c->options.pool;
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
     if (!c->options.pool)
@@ -29721,7 +29392,7 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
         }
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
-        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
+        for (int64_t i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
             c->order[c->n_ordered++] = (int32_t)i;
     }
 }
@@ -29752,13 +29423,12 @@ TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
 TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
 {
     int32_t size = c->options.pool;
-    int64_t i;
-    for (i = 0; i < c->n_blocks; i++) c->blocks[i] = (int32_t)i;
+    for (int64_t i = 0; i < c->n_blocks; i++) c->blocks[i] = (int32_t)i;
     if (!c->options.shuffle) return;
     trf__shuffle(c->blocks, c->n_blocks, key, TRF__SHUFFLE_BLOCKS);
-    for (i = 0; i < c->n_blocks; i++) c->pool_of[c->blocks[i]] = (int32_t)i / size;
+    for (int64_t i = 0; i < c->n_blocks; i++) c->pool_of[c->blocks[i]] = (int32_t)i / size;
     memset(c->n_in_pool, 0, (size_t)c->n_pools * sizeof *c->n_in_pool);
-    for (i = 0; i < c->n_blocks; i++)
+    for (int64_t i = 0; i < c->n_blocks; i++)
         c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
 }
 
@@ -29794,7 +29464,6 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->facts.longest), c->n_ids);
     int64_t pool = c->facts.pairs;
     trf__cursor cursor = trf__cursor_at(memory);
-    int side;
     c->n_pools = 1;
     c->n_blocks = 0;
     if (c->options.pool) {
@@ -29808,7 +29477,7 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     c->order = TRF__TAKE(int32_t, &cursor, pool);
     c->other = TRF__TAKE(int32_t, &cursor, pool);
     c->counts = TRF__TAKE(int32_t, &cursor, (int64_t)c->facts.longest + 2);
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         c->lengths[side] = TRF__TAKE(int32_t, &cursor, sentences);
         c->batch_ids[side] = TRF__TAKE(int32_t, &cursor, ids);
     }
@@ -29973,14 +29642,12 @@ TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
 
 TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o, trf_error *err)
 {
-    trf__token_reader *r;
-    const trf_token_facts *facts;
     TRF__TRY(trf__token_open(&c->file, o->path, &o->hooks, err));
-    r = c->file;
+    trf__token_reader *r = c->file;
     TRF__TRY(trf__token_vocab(r, 0, o->source_vocab, err));
     TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
     TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
+    const trf_token_facts *facts = &r->form.facts;
     TRF__FAIL_IF(facts->longest > o->max_length, TRF_E_LIMIT, o->max_length, "max_length",
                  "the longest pair must have at most max_length = %d ids on a side, got %d",
                  (int)o->max_length, (int)facts->longest);
@@ -30016,9 +29683,8 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
 TRF__COLD
 TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 {
-    trf_hooks hooks;
     if (!corpus) return;
-    hooks = corpus->options.hooks;
+    trf_hooks hooks = corpus->options.hooks;
     trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
     trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
@@ -30033,8 +29699,6 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err)
 {
-    trf__pair *pair;
-    int64_t n_ids;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__FAIL_IF(corpus->file, TRF_E_STATE, -1, "corpus",
                  "expected a corpus in memory, got one that reads a token file");
@@ -30044,11 +29708,11 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
                              target,
                              n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
-    n_ids = corpus->n_ids + n_source + n_target;
+    int64_t n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
               &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->facts.pairs];
+    trf__pair *pair = &corpus->pairs[corpus->facts.pairs];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
@@ -30066,14 +29730,12 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
                                          int32_t length, trf_error *err)
 {
     trf_status status = TRF_OK;
-    trf_corpus before;
-    int64_t i;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (length < 1) return trf__fail_below(err, "length", 1, length);
-    before = *corpus;
-    for (i = 0; status == TRF_OK && i < n; i += length) {
+    trf_corpus before = *corpus;
+    for (int64_t i = 0; status == TRF_OK && i < n; i += length) {
         int32_t some = (int32_t)trf__min64(length, n - i);
         /* a pair may have numbers as labels, a text has ids */
         status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
@@ -30106,11 +29768,10 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err)
 {
-    const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__FAIL_IF(!source_vocab && !target_vocab, TRF_E_INVALID_ARG, -1, "source_vocab",
                  "at least one of the vocabularies must be given: both are NULL");
-    texts = corpus->texts;
+    const trf__text_ids *texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
@@ -30119,10 +29780,9 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
-    trf_hooks hooks;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
-    hooks = corpus->options.hooks;
+    trf_hooks hooks = corpus->options.hooks;
     TRF__FAIL_IF(corpus->facts.epoch || corpus->batch, TRF_E_STATE, -1, "corpus",
                  "expected a corpus at its first batch, got one that has delivered some");
     TRF__FAIL_IF(corpus->facts.longest > options->max_length, TRF_E_LIMIT, options->max_length,
@@ -30212,13 +29872,13 @@ typedef struct trf__noisy {
 TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 {
     const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
-    size_t blank = strlen(TRF__SPACE), n;
+    size_t blank = strlen(TRF__SPACE);
     if (!token || !before || v->kind == TRF_WORDS) return 1;
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
     if (v->wordpiece) return strncmp(token, "##", 2) != 0;
     if (v->byte_bpe) return !strncmp(token, TRF__BYTE_SPACE, strlen(TRF__BYTE_SPACE));
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
-    n = strlen(before);
+    size_t n = strlen(before);
     if (n == 0) return 1;               /* no token has this id */
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
@@ -30227,9 +29887,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
-    int which;
     if (id == o->pad || id == o->bos || id == o->eos) return own;
-    for (which = 0; which < TRF_SPECIAL_COUNT; which++)
+    for (int which = 0; which < TRF_SPECIAL_COUNT; which++)
         if (trf_vocab_special(o->words, (trf_special)which) == id) return own;
     return id;
 }
@@ -30277,9 +29936,9 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
    is equally likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
-    uint64_t cuts = (uint64_t)pieces - 1, left;
+    uint64_t cuts = (uint64_t)pieces - 1;
     int32_t length = 1;
-    for (left = (uint64_t)items - 1; left > 0; left--, length++)
+    for (uint64_t left = (uint64_t)items - 1; left > 0; left--, length++)
         if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
     *lengths = length;
 }
@@ -30290,15 +29949,15 @@ TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
 {
     int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1),
         plain = x->n - k;
-    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
+    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span));
     const int32_t *from = x->ids;
     spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
     trf__noise_cut(&x->draws, x->work, k, spans);
     trf__noise_cut(&x->draws, x->work + spans, plain, spans);
-    for (s = 0; s < spans; s++) {
-        for (i = x->work[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+    for (int64_t s = 0; s < spans; s++) {
+        for (int64_t i = x->work[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
         x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
-        for (i = x->work[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+        for (int64_t i = x->work[s]; i > 0; i--) x->target[x->n_target++] = *from++;
     }
 }
 
@@ -30372,9 +30031,8 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
 
 TRF_API void trf_noise_destroy(trf_noise *noise)
 {
-    trf_hooks hooks;
     if (!noise) return;
-    hooks = noise->options.hooks;
+    trf_hooks hooks = noise->options.hooks;
     TRF__FREE(&hooks, noise->numbers, noise->capacity);
     trf__free(&hooks, noise, sizeof *noise);
 }
@@ -30383,9 +30041,9 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
 TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at,
                                         int64_t i, trf_error *err)
 {
-    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
+    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX;
     int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
-    for (k = 0; k < x->n; k++) {
+    for (int32_t k = 0; k < x->n; k++) {
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
         TRF__FAIL_IF(id < 0 || id >= below || sentinel, TRF_E_INVALID_ARG, at + k, "source",
                      "source sequence %lld, position %d: expected an id of 0 or more, below %d%s, "
@@ -30408,13 +30066,13 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
                                            trf_error *err)
 {
     const trf_sequences *x = &batch->target;
-    int32_t i, count = batch->source.count;
+    int32_t count = batch->source.count;
     if (!o->keep_label) return TRF_OK;
     TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequence%s, but target has labels for %d", count,
                  trf__plural(count), x->count);
     if (count > 0 && (!x->lengths || !x->ids)) return trf__fail_null(err, "target");
-    for (i = 0; i < count; i++)
+    for (int32_t i = 0; i < count; i++)
         TRF__FAIL_IF(x->lengths[i] != 1, TRF_E_INVALID_ARG, i, "target",
                      "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
     return TRF_OK;
@@ -30423,12 +30081,10 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err)
 {
-    const trf_noise_options *o;
     trf_batch batch;
     trf__noisy x;
-    int32_t *lengths, i;
-    int64_t n = 0, longest = 0, labels, at;
-    uint64_t key;
+    int32_t i;
+    int64_t n = 0, longest = 0;
     TRF__ZERO(batch);
     TRF__ZERO(x);
     if (plain) batch = *plain;
@@ -30436,20 +30092,20 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     TRF__TRY(trf__begin(noise, "noise", err));
     if (!plain) return trf__fail_null(err, "plain");
     if (!made) return trf__fail_null(err, "made");
-    o = &noise->options;
+    const trf_noise_options *o = &noise->options;
     TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX - o->keep_label, "source", &n, &longest,
                                 err));
     TRF__TRY(trf__noise_check_labels(o, &batch, err));
-    labels = o->keep_label ? batch.source.count : 0;
+    int64_t labels = o->keep_label ? batch.source.count : 0;
     TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + labels +
               2 * (int64_t)batch.source.count + longest, &o->hooks);
-    lengths = noise->numbers + 2 * n + labels;
+    int32_t *lengths = noise->numbers + 2 * n + labels;
     x.source = noise->numbers;
     x.target = noise->numbers + n;
     x.work = lengths + 2 * (int64_t)batch.source.count;
-    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
+    uint64_t key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
     key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
-    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
+    for (int64_t at = i = 0; i < batch.source.count; i++, at += x.n) {
         x.n = batch.source.lengths[i];
         x.ids = x.n ? batch.source.ids + at : NULL;
         x.n_source = x.n_target = 0;
@@ -30503,10 +30159,9 @@ typedef struct trf__ensemble {
 /* The configurations together. */
 TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
 {
-    int32_t k;
     e->n = n;
     e->config = *configs[0];
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         e->configs[k] = configs[k];
         if (configs[k]->max_length < e->config.max_length)
             e->config.max_length = configs[k]->max_length;
@@ -30529,12 +30184,12 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     const trf_model *const *models = given->n > 0 ? given->models : &model;
     const trf_config *configs[TRF_MAX_MODELS];
     double sum = 0;
-    int32_t k, n = given->n > 0 ? given->n : 1;
+    int32_t n = given->n > 0 ? given->n : 1;
     TRF__ZERO(*e);
     TRF__TRY(trf__check_ensemble(given, err));
     TRF__FAIL_IF(model && model != models[0], TRF_E_INVALID_ARG, -1, "model",
                  "with an ensemble, model must be NULL or its first one");
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
         e->apart |= trf__has_source(&models[0]->config) &&
@@ -30548,7 +30203,7 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     }
     trf__ensemble_configs(e, configs, n);
     e->rule = given->rule;
-    for (k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    for (int32_t k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
     return TRF_OK;
 }
 
@@ -30558,22 +30213,20 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
    failure too. */
 TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
-    int32_t k;
     e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
     TRF__ALLOC_ZEROED(trf__pass, e->others, &first->run.hooks, e->n - 1, "models", "for %d models",
                       (int)e->n);
-    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
-    for (k = 1; k < e->n; k++)
+    for (int32_t k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
+    for (int32_t k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
     return TRF_OK;
 }
 
 TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
-    int32_t k;
     if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
+    for (int32_t k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
     TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
@@ -30581,8 +30234,7 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 /* trf__pass_reserve for all. */
 TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const char *arena = e->passes[k]->plan.arena;
         TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
         e->moves += k > 0 && e->passes[k]->plan.arena != arena;
@@ -30595,8 +30247,7 @@ TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *ne
 TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
                               const trf__run *run, int64_t self_rows, int64_t cross_rows)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         trf__cache *cache = &caches[k];
         int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
         cache->area = caches[0].area;
@@ -30630,11 +30281,11 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
    it. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
-    double weight = e->weights[k], most;
+    double weight = e->weights[k];
     if (e->n == 1) return l;
     if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
     l += log(weight);
-    most = k && before > l ? before : l;
+    double most = k && before > l ? before : l;
     return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
 }
 
@@ -30686,12 +30337,11 @@ TRF__FN trf_status trf__reader_open(trf_reader *r, const trf__ensemble *ensemble
                                     int32_t tagged, const trf_hooks *hooks, trf_error *err)
 {
     trf_device device = trf__device_with(&ensemble->models[0]->config.device, threads);
-    int32_t k;
     r->model = ensemble->models[0];
     r->ensemble = *ensemble;
     TRF__TRY(trf__pass_open(&r->pass, r->model, limits, NULL, weights, &device, hooks, err));
     TRF__TRY(trf__ensemble_open(&r->ensemble, &r->pass, err));
-    for (k = 0; k < r->ensemble.n; k++) r->ensemble.passes[k]->encoder.tagged = tagged;
+    for (int32_t k = 0; k < r->ensemble.n; k++) r->ensemble.passes[k]->encoder.tagged = tagged;
     return TRF_OK;
 }
 
@@ -30726,9 +30376,8 @@ TRF__FN trf__limits trf__reader_limits(const trf_config *c, int64_t source_rows,
 TRF__COLD
 TRF_API void trf_reader_destroy(trf_reader *reader)
 {
-    trf_hooks hooks;
     if (!reader || reader->inside) return;
-    hooks = reader->pass.run.hooks;
+    trf_hooks hooks = reader->pass.run.hooks;
     trf__reader_close(reader, &hooks);
     trf__free(&hooks, reader, sizeof *reader);
 }
@@ -30739,10 +30388,8 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
 {
     trf_reader_options o;
     trf__ensemble ensemble;
-    trf__limits limits;
     trf_reader *r;
     trf_status status;
-    int32_t k;
     TRF__BEGIN_NEW(reader);
     TRF__ZERO(o);
     if (options) o = *options;
@@ -30751,10 +30398,10 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     TRF__TRY(trf__check_range("source_tagged", o.source_tagged, 0, 1, err));
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__TRY(trf__ensemble_of(&ensemble, model, &o.ensemble, err));
-    for (k = 0; k < ensemble.n; k++)
+    for (int32_t k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
     TRF__ALLOC_ZEROED(trf_reader, r, &o.hooks, 1, "reader", "for a reader");
-    limits = trf__reader_limits(&ensemble.config, 256, 4);
+    trf__limits limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);
     if (status != TRF_OK) {
@@ -30770,7 +30417,6 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
    computed fastest together, at least one if there is one. The caller has checked the batch. */
 TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
 {
-    trf_batch part;
     int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
     int32_t count = trf__sequences_of(rest, sides), n;
     if (!(sides & TRF__SOURCE)) rest->source.count = 0;
@@ -30782,7 +30428,7 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
         source += trf__length_of(&rest->source, n);
         target += trf__length_of(&rest->target, n);
     }
-    part = *rest;
+    trf_batch part = *rest;
     part.source = trf__some_sequences(&rest->source, 0, n, 0);
     part.target = trf__some_sequences(&rest->target, 0, n, 0);
     rest->source = trf__some_sequences(&rest->source, n, count - n, source);
@@ -30805,18 +30451,16 @@ TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, i
     const trf__backend *on = pass->run.backend;
     double *to = reader->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
-    trf__loss loss;
-    int64_t r;
     while (rest.target.count > 0) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
-        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        trf__loss loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
         on->cross_entropy(&pass->run, &loss);
         on->download(&pass->run, fresh, pass->loss.row_nll,
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
-        for (r = 0; r < pass->decoder.rows; r++, to++)
+        for (int64_t r = 0; r < pass->decoder.rows; r++, to++)
             *to = trf__mixed(&reader->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
@@ -30830,26 +30474,25 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t at = 0, end, wanted;
-    int32_t i, k;
+    int64_t at = 0, wanted;
     TRF__TRY(trf__needs_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZERO(batch);
     batch.target = *targets;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
     TRF__GROW(double, reader->numbers, reader->numbers_capacity, 2 * wanted,
               &reader->pass.run.hooks);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         batch.source = sources[k * each];
         TRF__TRY(trf__score_rows(reader, &batch, k, wanted, err));
     }
-    for (i = 0; i < targets->count; i++) {
+    for (int32_t i = 0; i < targets->count; i++) {
         double sum = 0;
-        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+        for (int64_t end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
             sum += reader->numbers[at];
         log_probabilities[i] = sum;
     }
@@ -30910,31 +30553,29 @@ TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64
                             trf_pooling pooling, int32_t unit)
 {
     double length = 0;
-    int64_t r, i;
-    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
-    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
-        for (i = 0; i < d; i++) {
+    for (int64_t i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
+    for (int64_t r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
+        for (int64_t i = 0; i < d; i++) {
             double x = (double)rows[r * d + i];
             if (pooling == TRF_POOL_MEAN) v[i] += x;
             else if (x > v[i]) v[i] = x;
         }
-    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
-    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
+    for (int64_t i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
+    for (int64_t i = 0; i < d && unit; i++) length += v[i] * v[i];
     length = length != 0 ? sqrt(length) : 1;
-    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
+    for (int64_t i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
 }
 
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err)
 {
-    trf__pass *pass;
     trf__limits need;
     trf_batch batch;
-    int64_t at = 0, d;
+    int64_t at = 0;
     TRF__TRY(trf__encode_check(reader, sources, &batch, &need, err));
-    pass = &reader->pass;
-    d = pass->config->d_model;
+    trf__pass *pass = &reader->pass;
+    int64_t d = pass->config->d_model;
     TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
     if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
@@ -30972,10 +30613,9 @@ TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_
 TRF__FN void trf__softmax(trf_real *z, int64_t n)
 {
     double most = -HUGE_VAL, sum = 0;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+    for (int64_t i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (int64_t i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
 /* The output of a label that holds or not, for its logit. */
@@ -30984,9 +30624,8 @@ TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z
 /* What trf_reader_classify gives for the logits of a row. */
 TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
 {
-    int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
-    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
+    for (int64_t i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
@@ -30998,15 +30637,14 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
 {
     const trf_label_kind kind = e->config.label_kind;
     const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    log_sum = log(sum);
-    for (i = 0; i < e->n; i++) total += e->weights[i];
+    double most = -HUGE_VAL, sum = 0, total = 0, weight = e->weights[k];
+    for (int64_t i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    double log_sum = log(sum);
+    for (int64_t i = 0; i < e->n; i++) total += e->weights[i];
     if (kind) weight /= total;
-    for (i = 0; i < n; i++) {
-        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+    for (int64_t i = 0; i < n; i++) {
+        double x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
         if (mean && !kind) x = exp(x);
         if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
         to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
@@ -31032,20 +30670,19 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
 {
     trf__pass *pass = r->ensemble.passes[k];
     const trf_config *c = pass->config;
-    const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
+    int64_t i, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     int apart = ids > 0 && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
-        lengths = batch.source.lengths;
+        const int32_t *lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
-        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
+        for (int64_t row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+            int64_t n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
@@ -31066,13 +30703,12 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     const trf__ensemble *e = &r->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t i, rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
-    int32_t k;
+    int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
     TRF__ZERO(batch);
     batch.source = *sources;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
         rows = ids < 0 ? need.sentences
@@ -31080,13 +30716,13 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     }
     TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
     if (e->n > 1) TRF__GROW(trf_real, r->rows, r->rows_capacity, rows * n, &r->pass.run.hooks);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         trf_real *z = k ? r->rows : out->data;
         TRF__TRY(trf__label_logits(r, k, sources, z, ids, err));
-        for (i = 0; e->n > 1 && i < rows; i++)
+        for (int64_t i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
-    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+    for (int64_t i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
         trf__outputs(r->pass.config, out->data + i * n, n);
     return TRF_OK;
 }
@@ -31094,9 +30730,8 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
 TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
                                        trf_tensor *probabilities, trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(reader, "reader", err));
-    c = reader->pass.config;
+    const trf_config *c = reader->pass.config;
     if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
     TRF__FAIL_IF(c->head != TRF_HEAD_TOKENS && !trf__pools(c), TRF_E_STATE, -1, "head",
                  "the model labels neither texts nor words: its head is %d, needed is 1, 2 or 3",
@@ -31150,9 +30785,9 @@ TRF__FN trf_status trf__view_forward(trf_reader *reader, trf__views *views, int 
                                      const trf_real *memory, trf_error *err)
 {
     trf__pass *pass = &reader->pass;
-    int64_t most = 0, i;
+    int64_t most = 0;
     trf_status status;
-    for (i = 0; i < pass->n_sentences; i++) {
+    for (int64_t i = 0; i < pass->n_sentences; i++) {
         const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
         int64_t source = pass->encoder.n_self ? self[i].n_query : 0;
         int64_t target = pass->decoder.n_self ? own[i].n_query : 0;
@@ -31226,8 +30861,6 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
         TRF_READ_ENCODER_SELF, TRF_READ_DECODER_SELF, TRF_READ_CROSS
     };
     const int64_t d = c->d_model, source = need->source_rows, target = need->target_rows;
-    int32_t i;
-    int k;
     x->encoded = trf__take_tensor(cursor, what & TRF_READ_ENCODED, 0, source, d);
     x->decoded = trf__take_tensor(cursor, what & TRF_READ_DECODED, 0, target, d);
     x->encoder_states = trf__take_tensor(cursor, what & TRF_READ_ENCODER_STATES,
@@ -31236,9 +30869,9 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
                                          1 + (int64_t)c->decoder_layers, target, d);
     x->logits = trf__take_tensor(cursor, what & TRF_READ_LOGITS, 0, target, trf__n_logits(c));
     x->count = (int32_t)need->sentences;
-    for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
+    for (int k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
         x->attention[k] = what & kinds[k] ? maps : NULL;
-        for (i = 0; what & kinds[k] && i < x->count; i++, maps++) {
+        for (int32_t i = 0; what & kinds[k] && i < x->count; i++, maps++) {
             *maps = trf_tensor_of(NULL, 1, 0, 1, 1);
             maps->rank = 4;
             maps->shape[0] = trf__attention_layers(c, (trf_attention_kind)k);
@@ -31289,21 +30922,19 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
     int64_t source = 0, target = 0, sequence = 0;
     trf_batch rest = *batch;
     trf__views views;
-    trf_status status;
-    int k;
     TRF__ZERO(views);
     views.rows[0] = x->encoder_states.shape[1];
     views.rows[1] = x->decoder_states.shape[1];
     while (trf__sequences_of(&rest, sides) > 0) {
         TRF__TRY(trf__pass_part(pass, sides, &rest, err));
-        for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++)
+        for (int k = 0; k < TRF_ATTENTION_KIND_COUNT; k++)
             views.attention[k] = x->attention[k] ? x->attention[k] + sequence : NULL;
         views.states[0] = x->encoder_states.data ? x->encoder_states.data + source * d : NULL;
         views.states[1] = x->decoder_states.data ? x->decoder_states.data + target * d : NULL;
         TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
         trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
         trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
-        status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
         if (status == TRF_OK)
             trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
                            pass->decoder.rows);
@@ -31357,15 +30988,14 @@ TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows, 
 {
     const trf_config *c = reader->pass.config;
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
-    int64_t i;
     while (token == c->pad || token == c->bos || token == c->eos) token++;
     TRF__GROW(int32_t, reader->stand_in.ids, reader->stand_in.capacity, total + count,
               &reader->pass.run.hooks);
     sources->lengths = reader->stand_in.ids;
     sources->ids = reader->stand_in.ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) reader->stand_in.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) reader->stand_in.ids[count + i] = token;
+    for (int64_t i = 0; i < count; i++) reader->stand_in.ids[i] = rows[i] - trf__source_added(c);
+    for (int64_t i = 0; i < total; i++) reader->stand_in.ids[count + i] = token;
     return TRF_OK;
 }
 
@@ -31376,14 +31006,13 @@ TRF__FN trf_status trf__read_memory(trf_reader *r, const trf_batch *batch, int32
     trf__pass *pass = &r->pass;
     int32_t tagged = pass->encoder.tagged;
     trf_batch own = *batch;
-    trf_status status;
     int64_t rows = 0;
     TRF__TRY(trf__memory_check(pass->config, &batch->target, from->memory_lengths, &rows, err));
     TRF__TRY(trf__memory_sources(r, from->memory_lengths, batch->target.count, rows, &own.source,
                                  err));
     /* the ids of the sources are not read: a row has no tag */
     pass->encoder.tagged = 0;
-    status = trf__read_batch(r, &own, what, from->memory, x, err);
+    trf_status status = trf__read_batch(r, &own, what, from->memory, x, err);
     pass->encoder.tagged = tagged;
     return status;
 }
@@ -31397,20 +31026,17 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     const trf__run *run = &pass->run;
     trf_batch none;
     trf__limits need;
-    int64_t rows, vocab = trf__n_logits(c);
-    size_t bytes;
-    trf__head_acts layer;
-    trf__act *h, *y;
+    int64_t vocab = trf__n_logits(c);
     TRF__ZERO(none);
     TRF__ZERO(need);
-    rows = states->shape[0];
+    int64_t rows = states->shape[0];
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
     need.target_rows = rows;
     TRF__TRY(trf__reading_reserve(r, x, &none, TRF_READ_LOGITS, &need, err));
     if (rows == 0) return TRF_OK;
     /* scratch memory: the states, the activations of the head's layer, then the logits */
-    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
+    size_t bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
     TRF__TRY(trf__workspace_reserve(run, &r->work,
                            trf__add_size(trf__bytes(1 + c->head_layer, bytes),
                                          trf__bytes(rows, trf__bytes(vocab, run->element))),
@@ -31418,12 +31044,12 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     /* more rows than the pass has planned may be converted */
     TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
                                    run->backend->converted(run->format, rows, c->d_model), err));
-    h = (trf__act *)r->work.memory;
-    y = (trf__act *)(void *)((char *)r->work.memory +
-                             (size_t)(1 + c->head_layer) * bytes);
+    trf__act *h = (trf__act *)r->work.memory;
+    trf__act *y = (trf__act *)(void *)((char *)r->work.memory +
+                                       (size_t)(1 + c->head_layer) * bytes);
     run->backend->feed(run, h, states->data, rows * c->d_model);
     if (c->head_layer) {
-        layer = pass->head;
+        trf__head_acts layer = pass->head;
         layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)r->work.memory + bytes);
         layer.stats = NULL;
         trf__head_layer(pass, &layer, h, rows);
@@ -31497,9 +31123,8 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 {
     const trf_config *c = &t->model->config;
     const trf_hooks *hooks = &t->pass.run.hooks;
-    int64_t most;
     TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
+    int64_t most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
     TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, r->pairs.n + most, hooks);
     TRF__TRY(trf_join(c, r->query.ids, r->query.n, r->text.ids, r->text.n, 1,
                       r->pairs.ids + r->pairs.n, (int32_t)most, &r->lengths[i], err));
@@ -31515,9 +31140,8 @@ TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *co
     trf_real outputs[TRF__RANKED];
     trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
     trf_sequences pairs;
-    int32_t i;
     r->pairs.n = 0;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
                                      : trf__fail_null(err, "texts");
         if (status != TRF_OK && err) err->where = first + i;
@@ -31525,7 +31149,7 @@ TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *co
     }
     pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
     TRF__TRY(trf_reader_classify(t, &pairs, &out, err));
-    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
+    for (int32_t i = 0; i < n; i++) scores[i] = (double)outputs[i];
     return TRF_OK;
 }
 
@@ -31534,11 +31158,10 @@ TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *ord
 {
     const size_t bytes = trf__bytes(n, sizeof(const void *));
     const void **items = (const void **)trf__alloc(hooks, bytes);
-    int32_t i;
     TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
-    for (i = 0; i < n; i++) items[i] = &scores[i];
+    for (int32_t i = 0; i < n; i++) items[i] = &scores[i];
     trf__sort(items, (size_t)n, trf__by_score, NULL);
-    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
+    for (int32_t i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
     trf__free(hooks, items, bytes);
     return TRF_OK;
 }
@@ -31547,21 +31170,19 @@ TRF__COLD
 TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
                                    int32_t n, double *scores, int32_t *order, trf_error *err)
 {
-    const trf_hooks *hooks;
     trf__ranking r;
-    trf_status status;
-    int32_t room = 0, i, some;
+    int32_t room = 0, some;
     TRF__TRY(trf__begin(reader, "reader", err));
-    hooks = &reader->pass.run.hooks;
+    const trf_hooks *hooks = &reader->pass.run.hooks;
     if (!query) return trf__fail_null(err, "query");
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!texts && n) return trf__fail_null(err, "texts");
     if (!scores && n) return trf__fail_null(err, "scores");
     TRF__TRY(trf__rank_check(reader->model, &room, err));
     TRF__ZERO(r);
-    status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
+    trf_status status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
     if (status != TRF_OK && err) err->where = -1;
-    for (i = 0; i < n && status == TRF_OK; i += some) {
+    for (int32_t i = 0; i < n && status == TRF_OK; i += some) {
         some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
         status = trf__rank_some(reader, &r, texts + i, some, room, i, scores + i, err);
     }
@@ -31621,10 +31242,10 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
                                      int32_t most, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
+    int32_t k;
     if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
-    for (i = 0; i < x->count; i++, at += k) {
+    for (int32_t i = 0; i < x->count; i++, at += k) {
         TRF__FAIL_IF(x->lengths[i] < 1, TRF_E_INVALID_ARG, i, field,
                      "%s %d must have at least one id, got %d", what, (int)i, (int)x->lengths[i]);
         TRF__FAIL_IF(at + x->lengths[i] > most, TRF_E_LIMIT, i, field,
@@ -31646,10 +31267,9 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
-    int32_t i;
     TRF__FAIL_IF(ends->n < 0 || ends->n > TRF_MAX_ENDS, TRF_E_INVALID_ARG, -1, "ends",
                  "ends.n must be in 0..%d, got %d", (int)TRF_MAX_ENDS, (int)ends->n);
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
     return TRF_OK;
 }
@@ -31703,9 +31323,8 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
                                          const char *field, const char *what, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++)
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++)
             TRF__FAIL_IF(x->ids[at] >= c->target_vocab, TRF_E_INVALID_ARG, at, field,
                          "%s %d, position %d: id must be below the vocabulary's %d, got %d", what,
                          (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
@@ -31717,13 +31336,12 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
                                          const trf_ends *ends, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i;
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         TRF__FAIL_IF(ends->ids[i] >= c->target_vocab, TRF_E_INVALID_ARG, i, "ends",
                      "end %d must be below the vocabulary's %d, got %d", (int)i,
                      (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
-    for (i = 0; i < x->count; at += x->lengths[i++])
+    for (int32_t i = 0; i < x->count; at += x->lengths[i++])
         TRF__FAIL_IF(x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]), TRF_E_INVALID_ARG,
                      at, "banned",
                      "banned sequence %d is %s alone: no answer could end; use min_length", (int)i,
@@ -31736,10 +31354,9 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
 {
     const trf_sequences *x = &s->phrases;
     int64_t at = 0;
-    int32_t i, k;
     TRF__TRY(trf__check_listed_ids(c, x, "phrases", "phrase", err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             TRF__FAIL_IF(id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id),
                          TRF_E_INVALID_ARG, at, "phrases",
@@ -31839,8 +31456,7 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
     int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
                                &search->start};
     static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
-    int i;
-    for (i = 0; rule && i < 4; i++)
+    for (int i = 0; rule && i < 4; i++)
         if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
     return NULL;
 }
@@ -31859,15 +31475,15 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
 TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
                                         const char *given, trf_error *err)
 {
-    const char *side = target ? "target" : "source", *code = given, *token, *star;
+    const char *side = target ? "......" : "......", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
     const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
-    token = rule ? strchr(rule, ' ') : NULL;
-    star = token ? strchr(token, '*') : NULL;
+    const char *token = rule ? strchr(rule, ' ') : NULL;
+    const char *star = token ? strchr(token, '*') : NULL;
     if (!field || !codes || !star || !vocab) {
         return TRF__OK_IF(!given, TRF_E_UNSUPPORTED, -1, side,
                           "the model has no tokens for the languages of its %ss", side);
@@ -31915,14 +31531,12 @@ TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_er
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err)
 {
-    const char *first;
-    trf_search found;
     TRF__TRY(trf__begin(search, "search", err));
     if (!model) return trf__fail_null(err, "model");
-    found = *search;
+    trf_search found = *search;
     TRF__TRY(trf__search_language(&found, model, 0, source, err));
     TRF__TRY(trf__search_language(&found, model, 1, target, err));
-    first = trf_model_metadata(model, "target.first");
+    const char *first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
         int64_t id = -1;
         TRF__FAIL_IF(!trf__parse_int(first, &id) || id < 0 ||
@@ -32068,8 +31682,7 @@ struct trf_translator {
 TRF__FN int64_t trf__total_ids(const trf_sequences *x)
 {
     int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    for (int32_t i = 0; i < x->count; i++) total += x->lengths[i];
     return total;
 }
 
@@ -32085,10 +31698,10 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
 TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
 {
     int64_t total = 0, k = 0, j;
-    int32_t a, b, i;
-    for (a = 0; a < x->count; k += x->lengths[a++])
+    int32_t b;
+    for (int32_t a = 0; a < x->count; k += x->lengths[a++])
         for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
-            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+            for (int32_t i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
                 if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
                     total += x->lengths[a];
     return (int32_t)total;
@@ -32148,11 +31761,11 @@ TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
    is banned; but none that ends answers. Returns how many there are. */
 TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *ends, int32_t ids[3])
 {
-    int32_t n = 0, i;
+    int32_t n = 0;
     ids[0] = c->pad;
     ids[1] = trf__bos_read_first(c);
     ids[2] = ban_unk ? c->unk : -1;
-    for (i = 0; i < 3; i++) {
+    for (int32_t i = 0; i < 3; i++) {
         if (trf__is_end(c->eos, ends, ids[i])) ids[i] = -1;
         n += ids[i] >= 0;
     }
@@ -32163,9 +31776,8 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 {
     trf_ends more;
-    int32_t i;
     TRF__ZERO(more);
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
     return more;
 }
@@ -32218,20 +31830,19 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, never[3], i;
-    const void **order;
+    int32_t never[3];
     trf_status status;
     t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
-    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
-    order = (const void **)trf__alloc(&run->hooks, sorting);
+    int32_t *ids = (int32_t *)trf__alloc(&run->hooks, bytes);
+    const void **order = (const void **)trf__alloc(&run->hooks, sorting);
     status = t->banned && ids && order ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
     if (status == TRF_OK) {
         trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
-        for (i = 0; i < r->n_alone; i++)
+        for (int32_t i = 0; i < r->n_alone; i++)
             t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
@@ -32318,9 +31929,9 @@ TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int
 /* Enters an id that a copy may use, unless another one writes the same. */
 TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
-    int32_t n, *slot;
+    int32_t n;
     const char *text = trf__writing(r, id, &n);
-    slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
+    int32_t *slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
     if (n == 0 || *slot) return;
     *slot = id + 1;
     if (n > r->longest) r->longest = n;
@@ -32347,13 +31958,13 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
-    size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
-    int32_t id, pass;
+    size_t ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
+    int32_t id;
     if (r->writes) return TRF_OK;
     for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
     r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
     r->writes_bytes = ends + texts;
-    bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
+    size_t bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
     r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
     if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
     if (!r->writes) {
@@ -32366,7 +31977,7 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     r->texts = (char *)(r->ends + c->target_vocab);
     for (texts = 0, id = 0; id < c->target_vocab; id++)
         r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
-    for (pass = 0; pass < 2; pass++)
+    for (int32_t pass = 0; pass < 2; pass++)
         for (id = 0; id < c->target_vocab && id < trf_vocab_size(model->target); id++)
             if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
                 trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
@@ -32383,13 +31994,13 @@ TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_
 {
     const char *from = text + m - blank;
     uint64_t hash = TRF__HASH_START;
-    int32_t length, id = -1;
+    int32_t id = -1;
     *needed = TRF__NEVER;
-    for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
-        int32_t rest = units[m + length - blank].rest, found;
+    for (int32_t length = 1; length <= r->longest && length <= n - m + blank; length++) {
+        int32_t rest = units[m + length - blank].rest;
         hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        int32_t found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
         if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
@@ -32421,11 +32032,11 @@ TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *te
 TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
                              trf__unit *units)
 {
-    int32_t n = f->n, end, m, length, needed;
-    for (m = 0; m < n; m++) units[m].next = -1;
+    int32_t n = f->n, length, needed;
+    for (int32_t m = 0; m < n; m++) units[m].next = -1;
     units[n].rest = 0;
-    end = trf__set_cut(r, unk, text, f, units);
-    for (m = n - 1; m >= 0; m--) {
+    int32_t end = trf__set_cut(r, unk, text, f, units);
+    for (int32_t m = n - 1; m >= 0; m--) {
         if (units[m].next < 0)
             units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
         else {
@@ -32445,9 +32056,8 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
    as an answer would be. */
 TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
 {
-    int32_t i;
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
-    for (i = 1; i < f->n; i++)
+    for (int32_t i = 1; i < f->n; i++)
         units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
 }
 
@@ -32471,10 +32081,10 @@ TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f
    whose phrases begin at `first`. */
 TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
 {
-    trf__phrase *f = &r->each[r->n_each], *g;
+    trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
     trf__set_back(f, units);
-    for (g = r->each + first; g < f; g++) {
+    for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
         g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
@@ -32491,13 +32101,13 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 TRF__FN trf_status trf__require_ids(trf_translator *t, int64_t first, trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t k, i, at = 0;
-    for (k = 0; k < r->n_ids; at += r->lengths[k++]) {
+    int32_t at = 0;
+    for (int32_t k = 0; k < r->n_ids; at += r->lengths[k++]) {
         int32_t n = r->lengths[k];
         trf__phrase *f;
         trf__unit *units;
         TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             units[i].unit = units[i].next = r->ids[at + i];
             units[i].rest = n - i;
         }
@@ -32512,7 +32122,7 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
                                      trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t n = (int32_t)strlen(x->text), i;
+    int32_t n = (int32_t)strlen(x->text);
     trf__phrase *f;
     trf__unit *units;
     TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
@@ -32521,7 +32131,7 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
     TRF__TRY(trf__encode_all(t->reader.model->target, x->text, &r->cut, &t->search.hooks, err));
     TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
     f->bytes = 1;
-    for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
+    for (int32_t i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
     trf__set_copies(r, t->reader.model->config.unk, r->text + 1, f, units);
     if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
     return TRF_OK;
@@ -32532,11 +32142,10 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
 {
     trf__phrases all;
     trf__met met = { 0, 0 };
-    int32_t i;
     TRF__ZERO(all);
     all.units = r->units;
     if (f->bytes != g->bytes || f->n >= g->n) return 0;
-    for (i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
+    for (int32_t i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
     return trf__phrase_count(f, met);
 }
 
@@ -32546,15 +32155,15 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
                                     trf_error *err)
 {
     trf__required *r = &t->required;
-    int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
+    int64_t total = 0, n = r->n_each - first, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
     TRF__FAIL_IF(n > TRF__MAX_REQUIRED, TRF_E_LIMIT, -1, "texts",
                  "a sentence must have at most %d different texts", (int)TRF__MAX_REQUIRED);
-    for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
-    for (k = 0; k < n; k++) {
+    for (int64_t k = 0; k < n; k++) own[k] = r->each[first + k].times;
+    for (int64_t k = 0; k < n; k++) {
         trf__phrase *f = &r->each[first + k];
         int64_t times = own[k];
-        for (j = 0; j < n; j++)
+        for (int64_t j = 0; j < n; j++)
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
@@ -32585,14 +32194,13 @@ TRF__COLD
 TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requirements *x,
                                        int32_t n, trf_error *err)
 {
-    int64_t k;
     int32_t before = 0;
     if (!t->reader.model->target) return trf__no_vocabularies(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
     if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
-    for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
+    for (int64_t k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
         const trf_required *y = &x->texts[k];
         TRF__FAIL_IF(y->sentence < before || y->sentence >= n, TRF_E_INVALID_ARG, k, "sentence",
                      "text %lld: sentence must be %d to %d, got %d", (long long)k, (int)before,
@@ -32607,7 +32215,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
         TRF__FAIL_IF(trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0, TRF_E_FORMAT, k, "text",
                      "text %lld is not UTF-8", (long long)k);
     }
-    for (k = 0; k < x->n_symbols; k++)
+    for (int64_t k = 0; k < x->n_symbols; k++)
         TRF__FAIL_IF(x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab,
                      TRF_E_INVALID_ARG, k, "symbols", "symbol %lld: id must be 0 to %d, got %d",
                      (long long)k, (int)t->reader.model->config.target_vocab - 1,
@@ -32631,12 +32239,9 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
+    int32_t n_symbols = t->rules.phrases.n_symbols;
     const trf__run *run = &t->reader.pass.run;
-    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
-    trf__cursor cursor;
-    trf__phrase *each;
-    trf__unit *units;
+    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols);
     if (bytes > r->device_bytes) {
         run->backend->release(run, r->device, (size_t)r->device_bytes);
         r->device = run->backend->alloc(run, (size_t)bytes);
@@ -32644,14 +32249,14 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         TRF__FAIL_IF(!r->device, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
                      (long long)r->n_each);
     }
-    cursor = trf__cursor_at(r->device);
-    each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
-    units = TRF__TAKE(trf__unit, &cursor, r->n_units);
-    symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
+    trf__cursor cursor = trf__cursor_at(r->device);
+    trf__phrase *each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
+    trf__unit *units = TRF__TAKE(trf__unit, &cursor, r->n_units);
+    int32_t *symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
-    for (i = 0; i < r->n_of; i++) {
+    for (int64_t i = 0; i < r->n_of; i++) {
         trf__phrases *p = &r->of[i];
         p->each = each;
         p->units = units;
@@ -32674,7 +32279,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
-    int32_t lists = x && x->n_texts > 0 ? n : 1, i;
+    int32_t lists = x && x->n_texts > 0 ? n : 1;
     t->rules.phrases.n = t->rules.phrases.total = t->rules.n_phrase_next = 0;
     t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
     r->n_each = r->n_units = r->n_of = 0;
@@ -32683,7 +32288,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     if (x) TRF__TRY(trf__learn_writing(t, err));
     if (x) TRF__TRY(trf__copy_symbols(t, x, err));
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
-    for (i = 0; i < lists; i++, first = r->n_each) {
+    for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
         r->of[i].drops_blank = drops_blank;
         TRF__TRY(trf__require_ids(t, first, err));
@@ -32754,7 +32359,6 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, 
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
-    int i;
     /* rounded sizes must not exceed the numbers of slots */
     if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
     h->n_rows = n;
@@ -32766,7 +32370,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, 
     h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
-    for (i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
+    for (int i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
     l->ids = TRF__TAKE(int32_t, &device, n);
     l->position = TRF__TAKE(int32_t, &device, n);
     l->only = TRF__TAKE(int32_t, &device, n);
@@ -32852,12 +32456,9 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
 {
-    trf_hooks hooks;
-    const trf__run *run;
-    int32_t k;
     if (!translator) return;
-    hooks = translator->search.hooks;
-    run = &translator->reader.pass.run;
+    trf_hooks hooks = translator->search.hooks;
+    const trf__run *run = &translator->reader.pass.run;
     /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
@@ -32871,7 +32472,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
     TRF__FREE(&hooks, translator->own, translator->own_capacity);
     TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
-    for (k = 0; k < TRF_MAX_MODELS; k++)
+    for (int32_t k = 0; k < TRF_MAX_MODELS; k++)
         TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
     TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
     TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
@@ -32900,7 +32501,6 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
-    trf__limits limits;
     trf_status status;
     int32_t k;
     TRF__BEGIN_NEW(translator);
@@ -32914,7 +32514,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    limits = trf__translator_limits(&ensemble.config, search);
+    trf__limits limits = trf__translator_limits(&ensemble.config, search);
     status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
                               search->source_tagged, &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
@@ -32977,13 +32577,12 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
-    int32_t k;
     /* two buffers alternate: a row copies its parent's list, which other rows may need too */
     a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
         TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
@@ -33135,11 +32734,10 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__progress nothing = { 0, 0, 0, 1 };
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
-    int32_t i;
     TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
-    for (i = 0; i < round->n; i++) h->sentence[i] = -1;
+    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
     return TRF_OK;
 }
 
@@ -33153,7 +32751,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     trf__span *span = &h->here.arrivals[k].source[m];
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
-    int32_t n_source = trf__length_of(from, w->sentence), i;
+    int32_t n_source = trf__length_of(from, w->sentence);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
     int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
     span->key = (int32_t)(place * h->area);
@@ -33164,7 +32762,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
                (size_t)n_source * sizeof(int32_t));
     if (s->source_last >= 0) ids[n_source] = s->source_last;
     h->lengths[m * h->n_places + k] = n_source + trf__tags(s);
-    for (i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
+    for (int32_t i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
     return row + span->n_key;
 }
 
@@ -33210,8 +32808,6 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 {
     const int before = pass->encoder.tagged;
     trf_batch batch;
-    trf_status status;
-    int32_t i;
     TRF__ZERO(batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
@@ -33219,17 +32815,16 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     pass->decoder.cache = NULL;
     for (; batch.source.count > 0; slots += pass->encoder.rows) {
         pass->encoder.tagged = tagged;
-        status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
+        trf_status status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
         pass->encoder.tagged = before;
         TRF__TRY(status);
         TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-        for (i = 0; i < pass->decoder.n_sublayers; i++) {
+        for (int32_t i = 0; i < pass->decoder.n_sublayers; i++) {
             const trf__sublayer *layer = &pass->decoder.sublayers[i];
-            trf__operands sub;
             trf__append_kv r;
             /* only cross-attention reads the source */
             if (layer->is.kind != TRF__CROSS) continue;
-            sub = trf__operands_of(pass, &pass->decoder, layer);
+            trf__operands sub = trf__operands_of(pass, &pass->decoder, layer);
             trf__project_memory(&pass->run, &sub, pass->encoder.out, 0);
             r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
             r.fresh = sub.fresh; r.slots = slots;
@@ -33249,8 +32844,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
-    int32_t k;
-    for (k = 0; k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++)
         most = trf__min64(most, t->reader.ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
@@ -33287,14 +32881,13 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
         *end = (char *)(void *)x->prefixes;
-    int32_t n = 0, place, k;
+    int32_t n = 0;
     int64_t rows[TRF_MAX_MODELS] = {0};
-    trf__reorder begin;
-    for (place = 0; place < round->n && round->next < round->end; place++) {
+    for (int32_t place = 0; place < round->n && round->next < round->end; place++) {
         const trf__pending *w = (const trf__pending *)t->order[round->next];
         if (h->sentence[place] >= 0) continue;
         trf__round_arrival(t, round, w, place, n);
-        for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
+        for (int32_t k = 0; round->sources && k < t->reader.ensemble.n; k++)
             rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
         round->next++;
         n++;
@@ -33307,9 +32900,9 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    for (k = 0; k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++)
         TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
-    begin = trf__reorder_of(t, 1, n);
+    trf__reorder begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
     return TRF_OK;
 }
@@ -33321,10 +32914,9 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__hypotheses *h = &t->hypotheses;
     trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
-    int64_t n_ids;
     /* a beam that came from a device still points to the device's memory */
     trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
-    n_ids = trf__beam_ids(beam);
+    int64_t n_ids = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
     t->first_id[sentence] = t->n_ids;
@@ -33343,17 +32935,16 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 {
     trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->reader.pass.run;
-    int32_t place, k;
-    for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
-    for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
-    for (place = 0; place < round->n; place++) {
+    for (int32_t place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
+    for (int32_t k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
+    for (int32_t place = 0; place < round->n; place++) {
         if (h->alive[place]) continue;
         trf__read_host_copy(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
         trf__read_host_copy(run, h->memory_read + (size_t)place * h->beam_bytes,
                             h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
     }
     TRF__TRY(run->backend->sync(run, err));
-    for (place = 0; place < round->n; place++)
+    for (int32_t place = 0; place < round->n; place++)
         if (!h->alive[place]) TRF__TRY(trf__round_store(t, round, place, err));
     return TRF_OK;
 }
@@ -33367,14 +32958,12 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->reader.pass.run;
     trf__progress *now = h->here.progress;
-    int64_t n_cross, rows;
-    int32_t k;
     run->backend->download(run, h->here.live, h->there.live,
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    rows = now->rows;
-    n_cross = now->n_live;
+    int64_t rows = now->rows;
+    int64_t n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
@@ -33382,7 +32971,7 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
         *wanted = trf__max_candidates(&t->reader.ensemble.config, &t->search);
     }
-    for (k = 0; k < t->reader.ensemble.n; k++) {
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++) {
         trf__stack *stack = &t->reader.ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
@@ -33402,9 +32991,9 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
 {
     const trf__run *run = &t->reader.pass.run;
     trf_status status = TRF_OK;
-    int64_t at, wanted = 1;
+    int64_t wanted = 1;
     int32_t k;
-    for (at = 0; status == TRF_OK; at++) {
+    for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
         while (look && status == TRF_OK) {
@@ -33443,8 +33032,7 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
 TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *sources,
                                    int32_t each, int tags, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf_sequences *x = &sources[k * each];
         int64_t rows = 0, most = 0;
         TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
@@ -33462,7 +33050,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     const trf_config *c = &t->reader.ensemble.config;
     int64_t kinds = each ? t->reader.ensemble.n : sources != NULL;
     int64_t rows = 0, most = 0, source, prefix = 0;
-    int32_t n = sources ? sources->count : prefixes->count, i, k;
+    int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
         TRF__TRY(trf__check_each(&t->reader.ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
@@ -33486,7 +33074,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
         prefix += trf__length_of(prefixes, i);
         t->order[i] = w;
     }
-    for (k = 0; k < kinds; k++)
+    for (int32_t k = 0; k < kinds; k++)
         for (source = 0, i = 0; i < n; source += sources[k].lengths[i++]) {
             t->source_at[k * (int64_t)n + i] = source;
             if (t->pending[i].length < sources[k].lengths[i])
@@ -33511,17 +33099,17 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;
-    int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
     round->longest = 1;
     round->taken = 0;
     round->next = round->end = round->first;
     for (; round->end < count; round->end++) {
         const trf__pending *w = (const trf__pending *)t->order[round->end];
         int32_t n_source = trf__length_of(round->sources, w->sentence);
-        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
+        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_fits(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
         if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
             break;
@@ -33530,7 +33118,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
     round->longest_source = 0;
-    for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; round->sources && k < t->reader.ensemble.n; k++)
         round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
                                            trf__tags(&t->search) +
                                            trf__source_added(t->reader.ensemble.configs[k]));
@@ -33539,8 +33127,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
 /* Leaves out the first n ids of an answer. */
 TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 {
-    int32_t i;
-    for (i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
+    for (int32_t i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
     h->ids += n;
     h->log_probabilities += n;
     h->n -= n;
@@ -33551,8 +33138,8 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 /* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
 TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
 {
-    int32_t period, i, equal;
-    for (period = 1; period <= 64 && 4 * period <= n; period++)
+    int32_t i, equal;
+    for (int32_t period = 1; period <= 64 && 4 * period <= n; period++)
         for (i = period, equal = 0; i < n; i++) {
             equal = ids[i] == ids[i - period] ? equal + 1 : 0;
             if (equal >= 3 * period && equal + period >= 12) return 1;
@@ -33583,8 +33170,8 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t id, at;
-    int32_t i, k;
+    int64_t id;
+    int32_t k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__TRY(trf__require(t, required, leading->count, err));
@@ -33597,7 +33184,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
         TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
-    for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
+    for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
             h->ids = t->ids + id;
@@ -33605,7 +33192,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             id += (int64_t)h->n + 1;
             trf__hide_first(h, trf__hidden_tokens(&t->reader.ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
-            at = sources ? t->source_at[i] : t->pending[i].prefix;
+            int64_t at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
                                     leading->lengths[i], sources ? t->ratio : 0);
         }
@@ -33617,11 +33204,10 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                                  const trf_translate_options *options, trf_error *err)
 {
     trf_translate_options o;
-    trf_kind kind;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__ZERO(o);
     if (options) o = *options;
-    kind = translator->reader.model->config.kind;
+    trf_kind kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
                  "an encoder-only model has no decoder: read it (trf_reader_read)");
@@ -33643,14 +33229,12 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
                                int32_t source_tokens, trf_error *err)
 {
     int64_t added = 0;
-    int32_t k;
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        int64_t adds;
         if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
-        adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
+        int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
         if (source_tokens + adds <= c->max_length) continue;
         (void)trf__fail(err, TRF_E_LIMIT, k, "source_tokens",
@@ -33666,8 +33250,7 @@ TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 {
     trf__layout layout;
     size_t bytes = 0;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         TRF__ZERO(layout);
         trf__lay_out(&layout, e->configs[k]);
         bytes = trf__add_size(bytes, trf__packed_size(&layout, run, trf__packs(run, 0)));
@@ -33680,8 +33263,7 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
                                   const trf__run *run)
 {
     size_t bytes = trf__bytes(e->n - 1, sizeof(trf__pass));
-    int32_t k;
-    for (k = 1; k < e->n; k++)
+    for (int32_t k = 1; k < e->n; k++)
         bytes = trf__add_size(bytes, trf__pass_memory(e->configs[k], limits, NULL, run));
     return bytes;
 }
@@ -33690,10 +33272,9 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
 TRF__FN int32_t trf__configs_of(const trf_config **configs, const trf_config *config,
                                 const trf_ensemble *ensemble, trf_error *err)
 {
-    int32_t k;
     configs[0] = config;
     if (trf__check_ensemble(ensemble, err)) return 0;
-    for (k = 0; k < ensemble->n; k++) {
+    for (int32_t k = 0; k < ensemble->n; k++) {
         if (!ensemble->models[k]) return (void)trf__fail_null(err, "models"), 0;
         configs[k] = &ensemble->models[k]->config;
     }
@@ -33709,29 +33290,23 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf_search own = trf_search_defaults();
     const trf_config *configs[TRF_MAX_MODELS];
     trf__ensemble ensemble;
-    int64_t added, answers;
-    int32_t k, n;
-    trf_device device;
-    trf__run run;
     trf__hypotheses h;
-    trf__rules rules;
-    trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
-    n = trf__configs_of(configs, config, &search->ensemble, err);
+    int32_t n = trf__configs_of(configs, config, &search->ensemble, err);
     if (!n) return 0;
-    added = trf__ids_added(configs, n, search, source_tokens, err);
+    int64_t added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
     own = trf__running(config, search, n);
     search = &own;
-    device = trf__device_with(&config->device, search->threads);
-    run = trf__run_on(&device, &search->hooks);
-    for (k = 0; k < n; k++)
+    trf_device device = trf__device_with(&config->device, search->threads);
+    trf__run run = trf__run_on(&device, &search->hooks);
+    for (int32_t k = 0; k < n; k++)
         if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
@@ -33741,9 +33316,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    have = trf__translator_limits(config, search);
-    need = trf__round_limits(&round, search);
-    grown = trf__limits_grown(&have, &need, config->max_length);
+    trf__limits have = trf__translator_limits(config, search);
+    trf__limits need = trf__round_limits(&round, search);
+    trf__limits grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
                                                        only if the state grows */
         trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
@@ -33756,9 +33331,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
-    rules = trf__rules_of(search);
+    trf__rules rules = trf__rules_of(search);
     trf__hypotheses_layout(&h, &ensemble, search, &rules, &run);
-    answers = (int64_t)sentences * search->n_best;
+    int64_t answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
@@ -33800,11 +33375,10 @@ TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, 
                                               int32_t rank, char *text, size_t size, size_t *bytes,
                                               trf_error *err)
 {
-    const trf_hypothesis *h;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_translator_answer(translator, sentence, rank);
+    const trf_hypothesis *h = trf_translator_answer(translator, sentence, rank);
     TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
                  "sentence %d has %d results, got rank %d", (int)sentence,
                  (int)trf__n_answers(translator, sentence), (int)rank);
@@ -33818,8 +33392,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
                                       trf_sequences *sources, trf_error *err)
 {
     const trf__ensemble *e = &translator->reader.ensemble;
-    int32_t k;
-    for (k = 0; k < (e->apart ? e->n : 1); k++) {
+    for (int32_t k = 0; k < (e->apart ? e->n : 1); k++) {
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
@@ -33973,19 +33546,19 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
-    int32_t starts = s->start >= 0, n = s->n + starts, i, begin = 0;
+    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0;
     int32_t m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
-    for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
+    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
         trf_real *x = &w[ids[i]];
         /* an id that occurs twice gets its penalty once */
         if (*x == z[ids[i]])
             *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
     }
-    for (i = 0; m > 0 && i <= n - m; i++)
+    for (int32_t i = 0; m > 0 && i <= n - m; i++)
         if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
-    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
-    for (i = 0; i < r->n_sequences; begin = r->ends[i++])
+    for (int32_t i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
             w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
 }
@@ -33997,11 +33570,11 @@ TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
     const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
-    int32_t never[3], i;
+    int32_t never[3];
     trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
-    for (i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
+    for (int32_t i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
         s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
 }
 
@@ -34012,13 +33585,12 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
     const trf_sampling *o = &g->sampling;
     const trf__run *run = g->host.backend ? &g->host : &g->pass.run;
     trf__drawing *d = &g->drawing;
-    int64_t row;
     d->rows = n;
     d->temperature = o->temperature;
     d->top_p = o->top_p;
     d->min_p = o->min_p;
     d->top_k = o->top_k;
-    for (row = 0; row < n; row++) {
+    for (int64_t row = 0; row < n; row++) {
         int32_t sequence = g->here.self[row].sentence;
         g->uniform[row] = trf__uniform(o->seed,
                                        0x80000000u | (uint32_t)g->sampled[sequence].n,
@@ -34104,7 +33676,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
     const trf_hooks *hooks = &g->sampling.hooks;
     size_t n_ids = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->ids));
     size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
-    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
+    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids);
     double *each = (double *)trf__alloc(hooks, n_each);
     if (!ids || !each) {
         trf__free(hooks, ids, n_ids);
@@ -34113,7 +33685,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
                          "no memory for %lld ids of each of %d sequences",
                          (long long)capacity, (int)g->count);
     }
-    for (i = 0; i < g->count; i++) {
+    for (int32_t i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
         int32_t *to = ids + i * (capacity + 1) + 1;
         to[-1] = s->start;
@@ -34165,7 +33737,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
-    int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
+    int64_t rows = 0, n = 0, todo = 0, longest = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
@@ -34176,7 +33748,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
         span->n_query = (int32_t)trf__min64(todo, most - rows);
         span->key = (int32_t)(*next * g->caches[0].self_area);
         span->n_key = s->read + span->n_query;
-        for (k = s->read; k < span->n_key; k++, rows++) {
+        for (int64_t k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
             l->position[rows] = (int32_t)k;
             l->slots[rows] = (int32_t)(span->key + k);
@@ -34188,7 +33760,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
         n++;
         if (span->n_query < todo) break;                /* its other rows come next */
     }
-    for (k = 0; k < g->ensemble.n; k++) {
+    for (int64_t k = 0; k < g->ensemble.n; k++) {
         trf__stack *stack = &g->ensemble.passes[k]->decoder;
         stack->rows = rows;
         stack->n_self = n;
@@ -34205,8 +33777,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
 /* The ops of the rows of the list; with `last` also those of their logits. */
 TRF__FN trf_status trf__issue_sampled(trf_sampler *g, int last, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++) {
+    for (int32_t k = 0; k < g->ensemble.n; k++) {
         trf__pass *pass = g->ensemble.passes[k];
         trf__stack *stack = &pass->decoder;
         TRF__TRY(trf__stack_forward(pass, stack, err));
@@ -34242,7 +33813,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     trf__pass *pass = &g->pass;
     const trf__run *run = &pass->run;
     trf__stack *stack = &pass->decoder;
-    int64_t vocab = pass->config->target_vocab, n, i;
+    int64_t vocab = pass->config->target_vocab, n;
     int32_t next = 0;
     /* few enough rows for our own products, never CBLAS */
     while ((n = trf__list_unread_rows(g, &next, last, last ? g->rows_per_step
@@ -34258,7 +33829,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
                                    trf__bytes(stack->rows, trf__bytes(vocab, sizeof(trf_real))));
         TRF__TRY(run->backend->sync(run, err));
         if (last) trf__draw_ids(g, n);
-        for (i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = last ? g->drawing.log_probabilities[i] : 0;
             int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
@@ -34341,9 +33912,8 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
 
 TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 {
-    trf_hooks hooks;
     if (!sampler) return;
-    hooks = sampler->sampling.hooks;
+    trf_hooks hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
     trf__ensemble_close(&sampler->ensemble, &sampler->pass);
     trf__pass_close(&sampler->pass);
@@ -34358,14 +33928,12 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
 {
     const trf_hooks *hooks = &g->sampling.hooks;
     int64_t n = trf__total_ids(x);
-    const void **order;
-    size_t sorting;
     if (n == 0) return TRF_OK;
     trf__count_banned(&g->rules, x);
-    sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
+    size_t sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
     g->banned_bytes = trf__banned_bytes(&g->rules, n);
     g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
-    order = (const void **)trf__alloc(hooks, sorting);
+    const void **order = (const void **)trf__alloc(hooks, sorting);
     if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
     trf__free(hooks, (void *)order, sorting);
     return g->banned && order ? TRF_OK
@@ -34375,9 +33943,8 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
 /* The lists of a sampler have one span for each source. */
 TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
 {
-    int32_t k;
     TRF__TRY(trf__same_sources(e, err));
-    for (k = 1; k < e->n && trf__has_source(&e->config); k++)
+    for (int32_t k = 1; k < e->n && trf__has_source(&e->config); k++)
         TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
                      e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
                      "models",
@@ -34393,8 +33960,6 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
     trf_sampler *g;
-    trf_device device;
-    trf_status status;
     TRF__BEGIN_NEW(sampler);
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
@@ -34406,11 +33971,11 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     g->ensemble = ensemble;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
-    device = trf__device_with(&model->config.device, sampling->threads);
+    trf_device device = trf__device_with(&model->config.device, sampling->threads);
     /* the bits of a row must not depend on how many are read together */
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
-                            &sampling->hooks, err);
+    trf_status status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
+                                       &sampling->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&g->ensemble, &g->pass, err);
     if (status == TRF_OK && !g->pass.run.backend->draw) {
         device.kind = TRF_DEVICE_CPU;
@@ -34448,13 +34013,12 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
 {
     trf_config c = g->ensemble.config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
-    int32_t i;
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
     TRF__FAIL_IF(target->count != n && target->count > 0, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
                  (int)target->count);
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
     *capacity = trf__max64(trf__min64(most, window + 1), longest);
@@ -34475,7 +34039,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->ensemble.config;
-    int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
+    int64_t capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
@@ -34483,7 +34047,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
-    most = trf__max64(g->caches[0].self_area, g->caches[0].area);
+    int64_t most = trf__max64(g->caches[0].self_area, g->caches[0].area);
     TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
                  "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
@@ -34511,9 +34075,9 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target, const int32_t *begins)
 {
     const trf_config *c = &g->ensemble.config;
-    int64_t row = 0, at = 0, k;
-    int32_t i, length;
-    for (i = 0; i < g->count; at += length, i++) {
+    int64_t row = 0, at = 0;
+    int32_t length;
+    for (int32_t i = 0; i < g->count; at += length, i++) {
         trf__sampled *s = &g->sampled[i];
         TRF__ZERO(*s);
         length = trf__length_of(target, i);
@@ -34536,7 +34100,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->emitted = trf__complete_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
-        for (k = 0; k < s->n_source; k++)
+        for (int64_t k = 0; k < s->n_source; k++)
             g->here.slots[row++] = (int32_t)(i * g->caches[0].area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
@@ -34548,17 +34112,15 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
                                         trf_error *err)
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
-    trf_status status;
-    int32_t k;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
-    status = trf__sampled_reserve(g, source, &batch->target, begins, err);
+    trf_status status = trf__sampled_reserve(g, source, &batch->target, begins, err);
     if (status == TRF_OK) {
         int64_t rows = trf__sampled_write(g, source, &batch->target, begins);
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
                                     (size_t)rows * sizeof(int32_t));
     }
-    for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
+    for (int32_t k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
         trf__pass *pass = g->ensemble.passes[k];
         if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
                                               g->source_lengths, g->count, 0, err);
@@ -34587,13 +34149,13 @@ TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err)
 {
-    int32_t i, n;
+    int32_t n;
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__has_begun(sampler, err));
     for (;; budget--) {
-        for (i = n = 0; i < sampler->count; i++)
+        for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
         TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
@@ -38179,7 +37741,6 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
-    int few;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
@@ -38187,7 +37748,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
-    few = trf__is_language(stats) && !trf__labels_texts(stats);
+    int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
     recipe->corpus.batch_tokens = (int32_t)trf__clamp(leading / (few ? 100 : 800), 512, 4096);
     recipe->corpus.max_length = recipe->config.max_length - 1;
@@ -38279,10 +37840,10 @@ TRF__FN trf_status trf__tenth_add(trf__tenth *s, uint64_t hash, int64_t line,
 /* Leaves one of equal texts. */
 TRF__FN void trf__tenth_finish(trf__tenth *s)
 {
-    int64_t i, n = 0;
+    int64_t n = 0;
     s->copies = s->n;
     trf__sort_items(s->items, (size_t)s->n, sizeof *s->items, trf__by_number);
-    for (i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n; i++)
         if (i == 0 || s->items[i].hash != s->items[i - 1].hash) s->items[n++] = s->items[i];
     s->n = n;
 }
@@ -38303,8 +37864,7 @@ typedef struct trf__words {
 /* Whether a line is more than words with one blank between them: code with indentation, a table. */
 TRF__FN int trf__is_spaced(const char *line)
 {
-    const char *c;
-    for (c = line; *c; c++)
+    for (const char *c = line; *c; c++)
         if (*c == '\t' || (*c == ' ' && (c == line || c[-1] == ' ' || !c[1]))) return 1;
     return 0;
 }
@@ -38313,8 +37873,7 @@ TRF__FN int trf__is_spaced(const char *line)
 TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth *sample,
                                     const char *const *lines, int64_t n, trf_error *err)
 {
-    int64_t line;
-    for (line = 0; line < n; line++) {
+    for (int64_t line = 0; line < n; line++) {
         uint64_t hash = trf__hash_text(lines[line]);
         const char *c = lines[line];
         trf_status status;
@@ -38338,14 +37897,13 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
     trf__text_ids ids;
     trf__tenth sample;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int64_t k;
     int32_t i;
     if (status != TRF_OK) return status;
     TRF__ZERO(ids);
     TRF__ZERO(sample);
     memset(w, 0, sizeof *w);
     status = trf__learn_words(w, *vocab, &sample, lines, n, err);
-    for (k = 0; k < sample.n && status == TRF_OK; k++) {
+    for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
         status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
@@ -38366,9 +37924,8 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
 {
     trf__tenth sample;
     trf_status status = TRF_OK;
-    int64_t i;
     TRF__ZERO(sample);
-    for (i = 0; i < n && status == TRF_OK; i++) {
+    for (int64_t i = 0; i < n && status == TRF_OK; i++) {
         uint64_t hash = trf__hash_text(source[i]) * 3 + trf__hash_text(target[i]);
         if (trf__is_tenth(hash)) status = trf__tenth_add(&sample, hash, i, hooks, err);
     }
@@ -38403,19 +37960,19 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
                                int64_t lines)
 {
     trf_tokens *t = choice->tokens;
-    int side, decided[2];
-    for (side = 0; side < 2; side++) {
+    int decided[2];
+    for (int side = 0; side < 2; side++) {
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
         if (decided[side]) t[side] = trf__tokens_for(&w[side], lines, side);
     }
-    for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
+    for (int side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
         if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
             t[!side] == TRF_TOKENS_SUBWORDS && w[side].distinct > 1000)
             t[side] = TRF_TOKENS_SUBWORDS;
     if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* must agree */
         t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
                     ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         choice->would_be_subwords[side] = 0;
         if (decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords) {
             int spaced = trf__writes_blanks(&w[side], lines, side);
@@ -38438,15 +37995,14 @@ TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
    numbers are then the same ids. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
-    int side, one;
     if (!choice->vocabularies) {
-        one = choice->tokens[0] == choice->tokens[1] &&
-              choice->vocab_size[0] == choice->vocab_size[1] &&
-              (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
-               (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
+        int one = choice->tokens[0] == choice->tokens[1] &&
+                  choice->vocab_size[0] == choice->vocab_size[1] &&
+                  (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
+                   (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
@@ -38457,8 +38013,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const char *what,
                                     trf_error *err)
 {
-    int64_t i;
-    for (i = 0; lines && i < n; i++)
+    for (int64_t i = 0; lines && i < n; i++)
         TRF__FAIL_IF(!lines[i], TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
                      (long long)i, what);
     return TRF_OK;
@@ -38474,18 +38029,17 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     trf_vocab *vocab[2] = {NULL, NULL};
     trf__words w[2];
     trf_status status = TRF_OK;
-    int32_t i, shared = 0;
-    int side;
+    int32_t shared = 0;
     TRF__TRY(trf__begin(choice, "choice", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     TRF__TRY(trf__check_lines(source, n, "source", err));
     TRF__TRY(trf__check_lines(target, n, "target", err));
     TRF__ZERO(w);
-    for (side = 0; side < 2 && status == TRF_OK; side++)
+    for (int side = 0; side < 2 && status == TRF_OK; side++)
         if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
                                                    err);
     if (status == TRF_OK) {
-        for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
+        for (int32_t i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
         trf__choose_kinds(choice, w, there, n);
         trf__choose_sizes(choice, w, shared);
@@ -38536,8 +38090,8 @@ TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
    twenty sources none can be spared. */
 TRF__FN int64_t trf__frequent_from(const trf__picking *p)
 {
-    int64_t i, k, frequent = 0, sources = 0;
-    for (i = 0; i < p->n; i += k, sources++) {
+    int64_t k, frequent = 0, sources = 0;
+    for (int64_t i = 0; i < p->n; i += k, sources++) {
         for (k = 1; i + k < p->n && p->sorted[i + k] == p->sorted[i]; k++) { }
         if (k > 4) frequent += k;
     }
@@ -38549,10 +38103,10 @@ TRF__FN int64_t trf__frequent_from(const trf__picking *p)
    number of pairs held out. */
 TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 {
-    int64_t k, count = 0;
+    int64_t count = 0;
     size_t n_chosen = 0;
     memset(held, 0, (size_t)p->n);
-    for (k = 0; k < picks; k++) {
+    for (int64_t k = 0; k < picks; k++) {
         size_t i = p->order ? (size_t)p->order[k]
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
@@ -38561,7 +38115,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
-    for (k = 0; k < p->n; k++) {
+    for (int64_t k = 0; k < p->n; k++) {
         if (!held[k] &&
             bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
             held[k] = 1;
@@ -38600,7 +38154,6 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     trf_hooks none;
     trf__picking p;
     uint64_t *work;
-    int64_t i;
     TRF__TRY(trf__begin(sources, "sources", err));
     if (!held) return trf__fail_null(err, "held");
     if (!count) return trf__fail_null(err, "count");
@@ -38617,7 +38170,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
         p.order[i] = (uint64_t)i;
     }
@@ -38659,16 +38212,14 @@ TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
-    const trf__run *run;
     trf__average job;
-    double first;
     TRF__TRY(trf__has_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
                  "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trainer->step);
-    run = &trainer->pass.run;
+    double first = 9.0 / (10.0 + (double)trainer->step);
+    const trf__run *run = &trainer->pass.run;
     job.to = trainer->average;
     job.from = trainer->model->weights;
     job.n = trainer->model->layout.n_weights;
@@ -38736,11 +38287,10 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
 {
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
-    int first, improves, best;
     if (!stopping) return 0;
-    first = stopping->best_update == 0;
-    improves = first || trf__improves(metric, score, stopping->best);
-    best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
+    int first = stopping->best_update == 0;
+    int improves = first || trf__improves(metric, score, stopping->best);
+    int best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -38782,9 +38332,8 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    double most;
     if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -38801,14 +38350,13 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
     trf_sequences to[2];
     trf_batch batch;
-    int side;
     for (; first + n < all && n < limits->sequences; n++) {
-        for (side = 0; side < 2; side++)
+        for (int side = 0; side < 2; side++)
             /* + 1: each sequence has EOS or BOS besides its ids */
             if (first + n < from[side]->count) tokens[side] += from[side]->lengths[first + n] + 1;
         if (n > 0 && ((double)tokens[0] > most[0] || (double)tokens[1] > most[1])) break;
     }
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         TRF__ZERO(to[side]);
         if (!from[side]->count) continue;
         if (from[side]->ids) to[side].ids = from[side]->ids + used[side];
@@ -38841,12 +38389,10 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
-    trf_train_options limits;
-    trf_batch batch;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
-    limits = trainer->options;
+    trf_train_options limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
     if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
@@ -38856,7 +38402,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sums);
     for (; first < all; first += n) {
-        batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
+        trf_batch batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
         for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
         for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
@@ -38900,11 +38446,10 @@ TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
 TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row,
                            int32_t unk)
 {
-    int32_t i, j;
-    for (j = 0; j <= k; j++) row[j] = j;
-    for (i = 0; i < n; i++) {
+    for (int32_t j = 0; j <= k; j++) row[j] = j;
+    for (int32_t i = 0; i < n; i++) {
         int32_t diagonal = row[0], left = ++row[0];
-        for (j = 1; j <= k; j++) {
+        for (int32_t j = 1; j <= k; j++) {
             int32_t above = row[j], least = diagonal + (a[i] != b[j - 1] || a[i] == unk);
             if (above + 1 < least) least = above + 1;
             if (left + 1 < least) least = left + 1;
@@ -38922,8 +38467,7 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
 {
     const trf_sequences *targets = &s->pairs->target;
     int64_t fewest = INT64_MAX, longest = 0;
-    int32_t i;
-    for (i = first; i < last; i++) {
+    for (int32_t i = first; i < last; i++) {
         int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
         int32_t length = targets->lengths[pair];
         const int32_t *target = length ? targets->ids + s->at[1][pair] : NULL;
@@ -38944,7 +38488,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
     const trf_sequences *from = &s->pairs->source;
-    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
+    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at;
     const int32_t unk = t->reader.model->config.unk;
     int64_t used = 0;
     trf_sequences some;
@@ -38969,7 +38513,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     *at = i;
     some.ids = ids; some.lengths = lengths; some.count = n;
     if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_translator_answer(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
@@ -38982,10 +38526,9 @@ TRF__COLD
 TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
                                    double *percent, int64_t *cut, trf_error *err)
 {
-    const trf_hooks *hooks;
     trf__sources s;
     int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
-    int32_t *ids, at = 0;
+    int32_t at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
     *cut = s.cut = 0;
@@ -38997,12 +38540,12 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
                  "expected one pair or more, with as many targets as sources, got %d targets and "
                  "%d sources", (int)pairs->target.count, (int)n);
     TRF__TRY(trf__check_held_out(pairs, err));
-    hooks = &translator->search.hooks;
+    const trf_hooks *hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = TRF__NEW(int64_t, hooks, 2 * n);
     s.order = TRF__NEW(const void *, hooks, n);
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
-    ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
+    int32_t *ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
     s.row = TRF__NEW(int32_t, hooks, translator->reader.model->config.max_length + 1);
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
@@ -39119,10 +38662,9 @@ TRF__FN void trf__learn_say(trf__learner *l, int at_end)
 {
     static const char *const names[TRF_METRIC_COUNT] = {"loss", "error rate", "accuracy", "score"};
     const trf_early_stopping *s = &l->trainer->learning.stopping;
-    double now;
     char line[200], best[80] = "";
     if (!l->o->say || !l->first_rank || !l->report->updates) return;
-    now = trf__seconds();
+    double now = trf__seconds();
     if (!at_end && now - l->said < 1) return;
     l->said = now;
     if (s->best_update)
@@ -39215,7 +38757,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     const trf_model *model = l->trainer->model;
     trf_search search = l->o->search;
     trf_translator *translator;
-    trf_status status;
     p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
     TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
                  l->trainer->step, "custom", "the metric `custom` stopped training");
@@ -39224,7 +38765,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
-    status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
+    trf_status status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
     trf_translator_destroy(translator);
     return status;
 }
@@ -39252,11 +38793,10 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     trf_early_stopping stopping = t->learning.stopping;
     trf_learn_progress p;
     trf_step_report held;
-    trf_status status;
     TRF__ZERO(p);
     TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
                  "the hook `due` stopped training");
-    status = trf__learn_measure(l, &p, &held, err);
+    trf_status status = trf__learn_measure(l, &p, &held, err);
     TRF__TRY(trf__learn_share(l, &p, status, err));
     if (p.validated)
         p.is_best = trf_early_stopping_add(&stopping, l->o->metric, t->step, p.score, p.loss);
@@ -39289,11 +38829,10 @@ TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error *err)
 {
     trf_status status = trf_corpus_next(l->corpus, batch, err);
-    double failed;
     l->delivered = status == TRF_OK;
     if (status == TRF_OK && l->o->noise)
         status = trf_noise_apply(l->o->noise, batch, batch, err);
-    failed = status != TRF_OK && status != TRF_E_END;
+    double failed = status != TRF_OK && status != TRF_E_END;
     trf__agree(l, &failed, 1);
     if (failed > 0 && l->o->agree) l->delivered = 0;
     if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
@@ -39308,8 +38847,7 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     trf_step_report *report = &l->report->last;
     trf_batch batch;
     trf_status status;
-    int32_t i;
-    for (i = l->batches = 0; i < l->o->accumulate; i++) {
+    for (int32_t i = l->batches = 0; i < l->o->accumulate; i++) {
         status = trf__learn_batch(l, &batch, err);
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
@@ -39337,9 +38875,8 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    trf_status status;
     l->trainer->pass.run.deaf = l->o->agree != NULL;
-    status = trf__learn_batches(l, err);
+    trf_status status = trf__learn_batches(l, err);
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
@@ -39499,7 +39036,6 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
     trf_learn_progress p;
-    trf_status status;
     TRF__ZERO(p);
     for (;;) {
         const int64_t planned = l->trainer->learning.valid_every, step = l->trainer->step;
@@ -39521,7 +39057,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
                                    (l->held_out && stopping->best_update == step)))
             trf__learn_save(l);
-        status = trf__learn_update(l, err);
+        trf_status status = trf__learn_update(l, err);
         if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
         if (status != TRF_OK) return status;
         trf__learn_time(l);
@@ -39590,7 +39126,6 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_learn_report own;
     trf__learner l;
     trf_error said;
-    trf_status status;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
@@ -39606,7 +39141,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     l.report = report;
     report->last.step = trainer->step;
     TRF__TRY(trf__learn_check(&l, err));
-    status = trf__learn_begin(&l, err);
+    trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
     /* after an error of this rank alone the others do not come to save; lost weights are not
@@ -39737,8 +39272,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {
-    int i;
-    for (i = 0; vocab && i < TRF__SPECIALS; i++)
+    for (int i = 0; vocab && i < TRF__SPECIALS; i++)
         TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
                      "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, 2 and 3; "
                      "this one has ids of its own");
@@ -39773,11 +39307,10 @@ TRF__FN int trf__is_numbered(const trf_dataset_options *o)
 TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *err)
 {
     const char *const what = o->pair ? "pair" : "token_file";
-    int side;
     if (!o->pair && !o->token_file) return TRF_OK;
     TRF__FAIL_IF(trf__is_labelled(o), TRF_E_UNSUPPORTED, -1, what,
                  "%s: pairs with labels must be kept in memory", what);
-    for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
+    for (int side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
         TRF__FAIL_IF(trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab),
                      TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                      "%s needs finished vocabularies", what);
@@ -39874,11 +39407,10 @@ TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int side;
     if (d->vocab[1] != d->vocab[0] && !d->options.pair) trf_vocab_destroy(d->vocab[1]);
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         trf__side_free(&d->held[side], hooks);
         trf__texts_free(&d->held_texts[side], hooks);
     }
@@ -39906,9 +39438,8 @@ TRF__FN void trf__dataset_forget(trf_dataset *d)
 TRF__COLD
 TRF_API void trf_dataset_destroy(trf_dataset *data)
 {
-    trf_hooks hooks;
     if (!data) return;
-    hooks = data->options.hooks;
+    trf_hooks hooks = data->options.hooks;
     trf__dataset_clear(data);
     trf__dataset_forget(data);
     trf__texts_free(&data->paths, &hooks);
@@ -39944,7 +39475,6 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    trf__line_from *at;
     int32_t path;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
     TRF__TRY(trf__path_number(d, line->path, &path, err));
@@ -39953,7 +39483,7 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    at = &d->origins[d->texts[0].count - 1];
+    trf__line_from *at = &d->origins[d->texts[0].count - 1];
     at->number = line->number;
     at->path = path;
     at->held_out = line->held_out != 0;
@@ -40040,9 +39570,9 @@ TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 /* Sorts the labels, and keeps one of each. */
 TRF__FN void trf__labels_settle(trf__labels *l)
 {
-    int64_t i, n = 0;
+    int64_t n = 0;
     trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
-    for (i = 0; i < l->n; i++)
+    for (int64_t i = 0; i < l->n; i++)
         if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
     l->n = n;
 }
@@ -40095,23 +39625,23 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int giv
                                     trf_error *err)
 {
     const trf__texts *labels = &d->texts[1];
-    int64_t i, k, added;
-    for (i = 0; i < s->n; i++)
+    int64_t added;
+    for (int64_t i = 0; i < s->n; i++)
         if (!s->held[i]) TRF__TRY(trf__labels_add(&s->labels, d, labels->bytes + labels->starts[i],
                                                   err));
     trf__labels_settle(&s->labels);
     TRF__TRY(trf__labels_check(&s->labels, TRF__MOST_LABELS, err));
-    for (i = 0; i < s->n && !given; i++) {
+    for (int64_t i = 0; i < s->n && !given; i++) {
         if (!s->held[i]) continue;
         TRF__TRY(trf__labels_insert(&s->labels, d, labels->bytes + labels->starts[i], &added, err));
         if (!added) continue;
-        for (k = 0; k < s->n; k++) {
+        for (int64_t k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
             s->held[k] = 2;         /* its own labels are known, or follow when i reaches it */
             --*count;
         }
     }
-    for (i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
+    for (int64_t i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
     return TRF_OK;
 }
 
@@ -40208,8 +39738,7 @@ TRF__FN trf_status trf__encode_pair(trf_dataset *d, const char *const text[2], t
                                     trf_error *err)
 {
     int32_t n[2] = {0, 0};
-    int side;
-    for (side = 0; side < 2 && !*bad->why; side++)
+    for (int side = 0; side < 2 && !*bad->why; side++)
         TRF__TRY(trf__encode_side(d, side, text[side], &n[side], bad, err));
     if (*bad->why || (n[0] && n[1]) || ((n[0] || n[1]) && d->options.keep_empty)) return TRF_OK;
     if (!n[0] && !n[1]) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty on both sides");
@@ -40225,15 +39754,14 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     const trf_hooks *hooks = &d->options.hooks;
     const char *tab = c && c->segments ? strchr(text, '\t') : NULL;
     trf__texts *part = &d->encoding.part;
-    trf_status status;
     int32_t between = 0;
     if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
     (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                            (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    trf_status status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                                       (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
     if (status == TRF_E_LIMIT && to->n > to->capacity) {
         TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
         status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
@@ -40260,10 +39788,9 @@ TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
 TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
 {
     trf__label label;
-    int32_t number;
     label.text = line;
     label.n = strlen(line);
-    number = trf__label_number(&d->split.labels, &label);
+    int32_t number = trf__label_number(&d->split.labels, &label);
     if (number >= 0) return number;
     if (!trf__next_label(&label, &line, TRF__AT_THE_END)) {
         trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
@@ -40336,10 +39863,9 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
 TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
                                      trf_error *err)
 {
-    int32_t number;
     if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
     if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    number = trf__line_label(d, line, bad);
+    int32_t number = trf__line_label(d, line, bad);
     if (number < 0) return TRF_OK;
     return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
 }
@@ -40368,7 +39894,6 @@ TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int3
     trf__encoding *e = &d->encoding;
     trf_token_kind kind = trf_vocab_kind(d->vocab[0]);
     int blank = (kind == TRF_CHARACTERS || kind == TRF_BYTE_BPE) && e->ids[0].n > 0;
-    int32_t k;
     e->part.used = e->part.count = 0;
     /* the byte before the word may be any blank, or a tab: the copy gets a space */
     TRF__TRY(trf__texts_add(&e->part, word->text - blank, word->n + (size_t)blank, hooks, err));
@@ -40377,7 +39902,7 @@ TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int3
     if (e->word.n == 0)
         e->word.ids[e->word.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
     TRF__TRY(trf__ids_add(&e->ids[0], e->word.ids, e->word.n, hooks, err));
-    for (k = 0; k < e->word.n; k++)
+    for (int32_t k = 0; k < e->word.n; k++)
         e->word.ids[k] = k == (blank && kind == TRF_CHARACTERS) ? number : -1;
     return trf__ids_add(&e->ids[1], e->word.ids, e->word.n, hooks, err);
 }
@@ -40427,9 +39952,9 @@ TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
 /* The number of ids that are unk. */
 TRF__FN int64_t trf__count_unk(const trf_vocab *vocab, const int32_t *ids, int32_t n)
 {
-    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1, i;
+    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1;
     int64_t count = 0;
-    for (i = 0; i < n && vocab; i++) count += ids[i] == unk;
+    for (int32_t i = 0; i < n && vocab; i++) count += ids[i] == unk;
     return count;
 }
 
@@ -40464,14 +39989,13 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
     int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1 &&
                 !d->options.bare_chunks;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
-        const int32_t *ids;
         if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {
             TRF__TRY(trf__ids_add(stream, &eos, 1, &d->options.hooks, err));
             memmove(stream->ids + at + 1, stream->ids + at,
                     (size_t)(stream->n - 1 - at) * sizeof *stream->ids);
             stream->ids[at] = eos;
         }
-        ids = stream->ids + at;
+        const int32_t *ids = stream->ids + at;
         n = stream->n - at < chunk ? stream->n - at : chunk;
         d->encoding.begun = ids[n - 1] != eos;
         TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
@@ -40521,8 +40045,7 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
 /* Keeps the texts of a held-out pair. */
 TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
 {
-    int side;
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
                                 &d->options.hooks, err));
     return TRF_OK;
@@ -40587,11 +40110,10 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
     const char *text[2];
     trf__line_from from = d->origins[0];
-    trf_status status;
     char used;
     text[0] = d->texts[0].bytes;
     text[1] = d->texts[1].bytes;
-    status = trf__encode_line(d, text, &from, 0, &used, err);
+    trf_status status = trf__encode_line(d, text, &from, 0, &used, err);
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
 }
@@ -40618,12 +40140,10 @@ TRF__FN trf_status trf__dataset_end_file(trf_dataset *d, int64_t count, trf_erro
 
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
 {
-    const trf_dataset_options *o;
-    trf_line pair;
     TRF__TRY(trf__dataset_open(data, err));
     if (!line) return trf__fail_null(err, "line");
-    o = &data->options;
-    pair = *line;
+    const trf_dataset_options *o = &data->options;
+    trf_line pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
     if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
     if (!pair.target) return trf__dataset_end_file(data, 0, err);
@@ -40661,9 +40181,9 @@ typedef struct trf__lines {
    byte order mark at the beginning. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 {
-    const char *line = l->text + l->at, *end;
+    const char *line = l->text + l->at;
     if (l->at >= l->n) return NULL;
-    end = (const char *)memchr(line, '\n', l->n - l->at);
+    const char *end = (const char *)memchr(line, '\n', l->n - l->at);
     *n = end ? (size_t)(end - line) : l->n - l->at;
     l->at += *n + (end != NULL);
     if (*n && line[*n - 1] == '\r') --*n;
@@ -40676,14 +40196,13 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 TRF__FN const char *trf__line_fault(const char *line, size_t n, int64_t most, trf_fault *kind,
                                     char why[80])
 {
-    int64_t fault;
     *kind = (uint64_t)n > (uint64_t)most ? TRF_FAULT_LINE : TRF_FAULT_UNREADABLE;
     if (*kind == TRF_FAULT_LINE) {
         snprintf(why, 80, "%llu bytes, at most %lld (max_line_bytes)", (unsigned long long)n,
                  (long long)most);
         return why;
     }
-    fault = trf_find_invalid_utf8(line, n);
+    int64_t fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n)) return "expected text, got a NUL byte";
     if (fault < 0) return NULL;
     *kind = TRF_FAULT_ENCODING;
@@ -40712,18 +40231,17 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
                                    trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o);
     const char *line[2] = {NULL, NULL};
     char why[80];
     for (;;) {
-        const char *fault;
         trf_fault kind;
         size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
-        side = !fault && two;
+        const char *fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
+        int side = !fault && two;
         if (side) fault = trf__line_fault(line[1], n[1], o->max_line_bytes, &kind, why);
         pair->source = line[0];
         pair->target = line[1];
@@ -40753,9 +40271,8 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
 TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
                                  int64_t unreadable)
 {
-    int side;
     d->unreadable = unreadable;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         d->texts[side].count = count;
         d->texts[side].used = used[side];
     }
@@ -40766,20 +40283,20 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
 {
     const char *const paths[2] = {source, target};
     trf_line pair = {NULL, NULL, source, 0, 0, 0};
-    int64_t used[2], count, unreadable;
+    int64_t used[2];
     trf__lines l[2];
     trf_status status = TRF_OK;
-    int i, two = target != NULL;
+    int two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
-    count = data->texts[0].count;
-    unreadable = data->unreadable;
+    int64_t count = data->texts[0].count;
+    int64_t unreadable = data->unreadable;
     pair.held_out = held_out;
-    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
-    for (i = 0; i <= two && status == TRF_OK; i++) {
+    for (int i = 0; i < 2; i++) used[i] = data->texts[i].used;
+    for (int i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
         status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
         status = trf__name_file(status, paths[i], err);
@@ -40789,7 +40306,7 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
         status = trf__dataset_end_file(data, count, err);
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
 }
 
@@ -40836,13 +40353,12 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 {
     const trf_dataset_options *o = &d->options;
     const trf__texts *lead = &d->texts[trf__lead_of(o)];
-    int64_t count = 0, i;
-    int given;
-    for (i = 0; i < s->n; i++) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->n; i++) {
         s->lines[0][i] = lead->bytes + lead->starts[i];
         count += s->held[i] = d->origins[i].held_out;
     }
-    given = count > 0;
+    int given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
     if (trf__is_labelled(o) && !trf__is_numbered(o))
         TRF__TRY(trf__labels_keep(d, s, given, &count, err));
@@ -40856,22 +40372,21 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int64_t i, at = 0;
-    int side, held;
+    int64_t at = 0;
     s->n = d->texts[0].count;
     if (s->n == 0 && d->options.token_file) return TRF_OK;
     TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         s->lines[side] = TRF__NEW(const char *, hooks, s->n);
     s->held = TRF__NEW(char, hooks, (size_t)s->n);
     s->used = TRF__NEW_ZEROED(char, hooks, (size_t)s->n);
     TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
                  "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
-    for (held = 0; held < 2; held++) {
-        for (i = 0; i < s->n; i++) {
+    for (int held = 0; held < 2; held++) {
+        for (int64_t i = 0; i < s->n; i++) {
             if (s->held[i] != held) continue;
-            for (side = 0; side < 2; side++)
+            for (int side = 0; side < 2; side++)
                 s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
             at++;
         }
@@ -40901,18 +40416,16 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 /* Joins the labels to a text, which the model stores. */
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
-    int64_t i;
-    char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
     if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
     TRF__FAIL_IF(l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY), TRF_E_STATE, -1, "labels",
                  "expected %s or more, got %d", d->options.label_kind ? "a label" : "two labels",
                  (int)l->n);
     d->labels_bytes = 0;
-    for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
-    to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
+    for (int64_t i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
+    char *to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
     TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
-    for (i = 0; i < l->n; to += l->items[i++].n + 1) {
+    for (int64_t i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);
         to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
     }
@@ -40924,12 +40437,10 @@ TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int fir
                                     trf_tokens tokens, int32_t size, trf_error *err)
 {
     trf_vocab **vocab = &d->vocab[first];
-    int side;
-    int64_t i;
     TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
                               &d->options.hooks, err));
-    for (side = first; side <= last; side++)
-        for (i = 0; i < s->train; i++) {
+    for (int side = first; side <= last; side++)
+        for (int64_t i = 0; i < s->train; i++) {
             trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
             /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
             if (status != TRF_OK && status != TRF_E_LIMIT) return status;
@@ -40991,8 +40502,7 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     const trf_dataset_options *o = &d->options;
     const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
     trf_data_lines lines = trf__lines_of(s);
-    int side;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         if (!trf__dataset_reads(o, side) || !given[side]) continue;
         if (side && d->vocab[0] && given[0] == given[1]) d->vocab[1] = d->vocab[0];
         else TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
@@ -41011,19 +40521,18 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 {
     const trf_dataset_options *o = &d->options;
     const int first = !trf__dataset_reads(o, 0), last = trf__dataset_reads(o, 1);
-    int side, one;
     TRF__TRY(trf__dataset_given_vocabs(d, s, err));
     memset(choice, 0, sizeof *choice);
     choice->tokens[0] = trf__tokens_of(d->vocab[0], o->source_tokens);
     choice->tokens[1] = trf__tokens_of(d->vocab[1], o->target_tokens);
-    for (side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
+    for (int side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
     if ((first || d->vocab[0]) && (!last || d->vocab[1])) return TRF_OK;
     choice->vocabularies = d->vocab[0] || d->vocab[1] ? 2 : 0;
     choice->no_subwords = 1;
     TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
                                s->train, &o->hooks, err));
-    one = first < last && choice->vocabularies == 1;
-    for (side = first; side <= last; side++) {
+    int one = first < last && choice->vocabularies == 1;
+    for (int side = first; side <= last; side++) {
         if (side && one) d->vocab[1] = d->vocab[0];
         else if (!d->vocab[side]) TRF__TRY(trf__learn_vocab(d, s, side, side || one,
                                                             choice->tokens[side],
@@ -41037,10 +40546,9 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 /* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
 {
-    int64_t i, at = 0;
-    int held;
-    for (held = 0; held < 2; held++) {
-        for (i = 0; i < s->n; i++) {
+    int64_t at = 0;
+    for (int held = 0; held < 2; held++) {
+        for (int64_t i = 0; i < s->n; i++) {
             const char *text[2];
             if (s->held[i] != held) continue;
             text[0] = s->lines[0][at];
@@ -41130,8 +40638,7 @@ TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
     char line[200];
-    int side;
-    for (side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
+    for (int side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
     snprintf(line, sizeof line,
              "data: %lld to learn from, %lld to validate on, %lld left out (empty, without "
              "matching labels, or longer than %d tokens)", (long long)d->stats.pairs,
@@ -41144,10 +40651,9 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
 TRF__FN void trf__dataset_hold(trf_dataset *d)
 {
     trf_sequences *to[2];
-    int side;
     to[0] = &d->held_out.source;
     to[1] = &d->held_out.target;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         to[side]->ids = d->held[side].ids;
         to[side]->lengths = d->held[side].lengths;
         to[side]->count = (int32_t)d->held[side].count;
@@ -41162,11 +40668,10 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
     int64_t n = 0, open = 0;
     trf_status status = TRF_OK;
     trf_batch batch;
-    int32_t i;
     if (d->options.kind != TRF_DATA_TEXTS) return TRF_OK;
     while (n < 1000 && (status = trf_corpus_next(d->corpus, &batch, err)) == TRF_OK) {
         const int32_t *end = batch.target.ids;
-        for (i = 0; i < batch.target.count; i++, n++) {
+        for (int32_t i = 0; i < batch.target.count; i++, n++) {
             end += batch.target.lengths[i];
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
@@ -41215,12 +40720,10 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
-    trf_hooks hooks;
-    trf_status status;
     TRF__TRY(trf__dataset_open(data, err));
     if (data->options.pair) return trf__dataset_flush(data, err);
-    hooks = data->options.hooks;
-    status = trf__dataset_build(data, &data->split, err);
+    trf_hooks hooks = data->options.hooks;
+    trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);
     /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
@@ -41254,9 +40757,8 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
 
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t;
     if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
-    t = &data->held_texts[side];
+    const trf__texts *t = &data->held_texts[side];
     return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
@@ -41279,13 +40781,12 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                             trf_error *err)
 {
     const trf_token_facts *f = data ? &data->told.learn : NULL;
-    trf_status status;
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
+    trf_status status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
     if (status == TRF_OK && data->told.stream)
@@ -41314,11 +40815,10 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_recipe *r = &data->recipe;
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
-    trf_status status;
     trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
-    status = trf_dataset_create_model(data, model, err);
+    trf_status status = trf_dataset_create_model(data, model, err);
     r->config.seed -= more;
     if (status == TRF_OK) status = trf_trainer_create(&trainer, *model, &training, err);
     if (status == TRF_OK && n_teachers)
@@ -41340,7 +40840,6 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
 {
     trf_model *teachers[TRF_MAX_MODELS];
     trf_status status = TRF_OK;
-    int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
@@ -41351,14 +40850,14 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
                  TRF_E_STATE, -1, "noise",
                  "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
                  "of trf_dataset_recipe");
-    n = data->recipe.teachers;
+    int32_t n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);
-    for (k = 0; k < n && status == TRF_OK; k++)
+    for (int32_t k = 0; k < n && status == TRF_OK; k++)
         status = trf__dataset_train_one(data, &teachers[k], (uint64_t)(k + 1), NULL, 0, NULL, err);
     if (status == TRF_OK)
         status = trf__dataset_train_one(data, model, 0, teachers, n, report, err);
-    for (k = 0; k < n; k++) trf_model_destroy(teachers[k]);
+    for (int32_t k = 0; k < n; k++) trf_model_destroy(teachers[k]);
     return status;
 }
 
@@ -41406,9 +40905,8 @@ struct trf_context {
 
 TRF_API void trf_context_destroy(trf_context *context)
 {
-    trf_hooks hooks;
     if (!context) return;
-    hooks = context->run.hooks;
+    trf_hooks hooks = context->run.hooks;
     context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
     TRF__FREE(&hooks, context->spans, context->spans_capacity);
@@ -41426,7 +40924,6 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_device on = device ? *device : trf_device_default();
     trf_hooks none;
     trf_context *c;
-    trf_status status;
     TRF__BEGIN_NEW(context);
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
@@ -41435,7 +40932,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__ALLOC_ZEROED(trf_context, c, hooks, 1, "context", "for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
-    status = c->run.backend->open(&c->run, err);
+    trf_status status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, 0, err);
     if (status != TRF_OK) { trf_context_destroy(c); return status; }
@@ -41538,12 +41035,11 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
 TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i;
-    for (i = 0; status == TRF_OK && i < c->n_staged; i++)
+    for (int i = 0; status == TRF_OK && i < c->n_staged; i++)
         if (c->staged[i].use != 'i')
             run->backend->download(run, c->staged[i].host, c->staged[i].device, c->staged[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_staged; i++)
+    for (int i = 0; i < c->n_staged; i++)
         run->backend->release(run, c->staged[i].device, c->staged[i].bytes);
     c->n_staged = 0;
     c->run.now = NULL;
@@ -41555,8 +41051,8 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i, n = c->n_staged;
-    for (i = 0; i < n; i++) {
+    int n = c->n_staged;
+    for (int i = 0; i < n; i++) {
         trf__staged *entry = &c->staged[i];
         entry->device = run->backend->alloc(run, entry->bytes);
         if (!entry->device) {
@@ -41625,7 +41121,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
                                  trf_error *err)
 {
     trf__embed e;
-    int64_t vocab, longest, p;
+    int64_t vocab, longest;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__LEAD('i', weight, vocab, e.d, e.weight.plain);
@@ -41639,7 +41135,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     else if (options->positions != TRF_POSITIONS_NONE) {
         TRF__GROW(trf_real, context->table, context->table_capacity, longest * e.d,
                   &context->run.hooks);
-        for (p = 0; p < longest; p++)
+        for (int64_t p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
         trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
@@ -41659,7 +41155,6 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
                                           const trf_embedding_options *options, trf_error *err)
 {
     int64_t longest;
-    trf_embedding_options plain;
     trf__embed_gradient e;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
@@ -41668,7 +41163,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     TRF__LEAD('a', dweight, e.vocab, e.d, e.dweight);
     TRF__FAIL_IF(e.vocab > 1 << 24, TRF_E_LIMIT, -1, "dweight",
                  "dweight has %lld rows, the limit is %d", (long long)e.vocab, 1 << 24);
-    plain = *options;
+    trf_embedding_options plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
     TRF__TRY(trf__embedding_rows(context, x, &plain, e.vocab, e.d, &e.rows, &longest, err));
@@ -41805,8 +41300,7 @@ TRF__FOR_SIZE
 TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
 {
     int64_t n = 0;
-    int32_t i;
-    for (i = 0; lengths && i < count; i++) n += lengths[i] > 0 ? lengths[i] : 0;
+    for (int32_t i = 0; lengths && i < count; i++) n += lengths[i] > 0 ? lengths[i] : 0;
     return n;
 }
 
@@ -41815,14 +41309,13 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
-    int64_t queries, keys, wide, q_width, n;
     if (!shape) return 0;
-    queries = trf__length_sum(shape->query_lengths, shape->count);
-    keys = trf__length_sum(shape->key_lengths, shape->count);
-    n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
+    int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
+    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
     if (!params) return n;
-    wide = params->in_weight.shape[0];
-    q_width = params->out_weight.shape[1];
+    int64_t wide = params->in_weight.shape[0];
+    int64_t q_width = params->out_weight.shape[1];
     n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
@@ -41834,8 +41327,6 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
                                           trf_error *err)
 {
-    int64_t heads;
-    int32_t i;
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
@@ -41847,12 +41338,12 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     a->kv_heads = shape->kv_heads ? shape->kv_heads : shape->n_heads;
     TRF__FAIL_IF(a->kv_heads < 0 || a->heads % a->kv_heads, TRF_E_INVALID_ARG, -1, "kv_heads",
                  "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
-    heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
+    int64_t heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
     TRF__FAIL_IF(width % heads, TRF_E_INVALID_ARG, -1, "n_heads",
                  "%lld heads must divide the width %lld", (long long)heads, (long long)width);
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
               &context->run.hooks);
-    for (i = 0; i < shape->count; i++) {
+    for (int32_t i = 0; i < shape->count; i++) {
         int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
         TRF__FAIL_IF(n_query < 0 || n_key < 0, TRF_E_INVALID_ARG, i, "lengths",
@@ -41961,8 +41452,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
                                           const trf_tensor *out, trf_real **maps, trf_error *err)
 {
     const trf__span *spans = context->spans;
-    int64_t i, n = 0;
-    for (i = 0; i < in->n_spans; i++)
+    int64_t n = 0;
+    for (int64_t i = 0; i < in->n_spans; i++)
         n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
@@ -41974,8 +41465,7 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
 /* Computes the weights of all heads and spans, if somebody asks for them. */
 TRF__FN void trf__probabilities_of(const trf_context *context, trf__attention_in in, trf_real *maps)
 {
-    int64_t i;
-    for (i = 0; maps && i < in.n_spans; i++) {
+    for (int64_t i = 0; maps && i < in.n_spans; i++) {
         const trf__span *span = &context->spans[i];
         trf__attention_maps(&context->run, &in, i, span, maps);
         maps += (int64_t)in.heads * span->n_query * span->n_key;
@@ -42008,16 +41498,16 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                                    trf_real **partial, trf_error *err)
 {
     const trf_tensor *like = shape->score_bias;
-    int64_t n = 0, i;
+    int64_t n = 0;
     if (!dscore_bias) return TRF_OK;
     TRF__FAIL_IF(!like || !dscore_bias->data, TRF_E_INVALID_ARG, -1, "dscore_bias",
                  like ? "dscore_bias must be a tensor with data"
                       : "there is no score_bias that could have a gradient");
-    for (i = 0; i < like->rank; i++)
+    for (int64_t i = 0; i < like->rank; i++)
         TRF__FAIL_IF(dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i],
                      TRF_E_SHAPE, -1, "dscore_bias",
                      "dscore_bias must have the shape of score_bias");
-    for (i = 0; i < in->n_spans; i++)
+    for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
@@ -42030,16 +41520,15 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
 TRF__FN trf_status trf__scores_end(trf_context *context, trf__attention_in in,
                                    const trf_tensor *dscore_bias, trf_error *err)
 {
-    int64_t tile, i, j;
     TRF__TRY(trf__end(context, TRF_OK, err));
     in.spans = context->spans;
     in.bias.pairs = context->pairs;
-    for (tile = 0; dscore_bias && tile < in.n_spans * in.heads; tile++) {
+    for (int64_t tile = 0; dscore_bias && tile < in.n_spans * in.heads; tile++) {
         trf__head h = trf__head_of(&in, tile);
-        for (i = 0; i < h.span->n_query; i++) {
+        for (int64_t i = 0; i < h.span->n_query; i++) {
             const trf_real *from = context->scores + trf__pairs_of(&h, i, 1);
             trf_real *to = dscore_bias->data + trf__numbers_at(&h, i);
-            for (j = 0; j < trf__keys_seen(&h, i); j++) to[j] += from[j];
+            for (int64_t j = 0; j < trf__keys_seen(&h, i); j++) to[j] += from[j];
         }
     }
     return TRF_OK;
@@ -42083,7 +41572,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
 {
     trf_config c = trf_config_tiny();
     double says[6];
-    int64_t i, k, n = queries;
+    int64_t n = queries;
     c.source_vocab = c.target_vocab = 5;
     c.positions = TRF_POSITIONS_ROTARY;
     c.n_heads = 1;
@@ -42104,19 +41593,19 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     memcpy(context->turned, says, sizeof says);
     TRF__GROW(trf_real, context->turns, context->turns_capacity, a->max_keys * r->width,
               &context->run.hooks);
-    for (i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
+    for (int64_t i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
         trf__rotary_row(context->turns + i * r->width, i, &c);
     TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys,
               &context->run.hooks);
-    for (i = 0; i < a->n_spans; i++) {
+    for (int64_t i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
                      "queries have the last positions of keys, but sequence %lld has %d queries "
                      "and %d keys", (long long)i, span->n_query, span->n_key);
-        for (k = 0; k < span->n_query && queries > 0; k++)
+        for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
-        for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
+        for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
     trf__to_stage(context, 'i', context->turns,
                   trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
@@ -42130,7 +41619,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     trf__attention_in a;
     trf__rotation r;
     trf__act *turned[2];
-    int64_t width, queries, keys, i;
+    int64_t width, queries, keys;
     TRF__ZERO(r);
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!q && !k) return trf__fail_null(err, "q");
@@ -42146,7 +41635,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
                              err));
     TRF__TRY(trf__stage(context, err));
     r.back = back;
-    for (i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
         r.rows = i ? keys : queries;
         r.heads = i ? a.kv_heads : a.heads;
@@ -42183,10 +41672,9 @@ TRF__FN trf_status trf__params(trf_context *context, trf__call *call, const void
     const int64_t rows[] = {call->wide, call->wide, sub->d, sub->d};
     const int64_t columns[] = {sub->d, -1, call->inner, -1};
     trf_tensor four[4];
-    int i;
     if (!params) return trf__fail_null(err, "params");
     memcpy(four, params, sizeof four);
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         if (i % 2 == 0 || four[i].data || four[i].rank)
             TRF__TRY(trf__tensor(context, use, &four[i], call->names[i], rows[i], columns[i],
                                  use == 'a' ? sums[i] : weights[i], err));
@@ -42433,9 +41921,8 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab,
                                       trf_error *err)
 {
-    int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
-    for (i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++)
         TRF__FAIL_IF(targets[i] < -1 || targets[i] >= vocab, TRF_E_INVALID_ARG, i, "targets",
                      "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
                      (long long)vocab - 1, targets[i]);
@@ -42529,4 +42016,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3231089053
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4160334166

@@ -29,10 +29,9 @@ TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
 {
     static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     uint32_t c = (unsigned char)p[0];
-    int i;
     *bytes = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
     c &= first[*bytes];
-    for (i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
+    for (int i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
     return c;
 }
 
@@ -40,8 +39,8 @@ TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
 TRF__FN int trf__put_code_point(char *to, uint32_t c)
 {
     static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
-    for (i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
+    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
     to[0] = (char)(unsigned char)(first[bytes] | c);
     return bytes;
 }
@@ -51,14 +50,14 @@ TRF__FN int trf__put_code_point(char *to, uint32_t c)
 TRF__FN int trf__utf8_at(const char *p, size_t n)
 {
     unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
-    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
     if (bytes == 0 || (size_t)bytes > n) return 0;
     /* the second byte has a narrower range after these four first bytes */
     if (c == 0xE0) low = 0xA0;
     if (c == 0xED) high = 0x9F;
     if (c == 0xF0) low = 0x90;
     if (c == 0xF4) high = 0x8F;
-    for (i = 1; i < bytes; i++) {
+    for (int i = 1; i < bytes; i++) {
         unsigned char d = (unsigned char)p[i];
         /* only the second byte may have the narrower range */
         if (d < low || d > high) return 0;

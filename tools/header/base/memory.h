@@ -75,10 +75,9 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
                          size_t item, trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
-    void *bigger;
     if (items && needed <= *capacity) return items;
     wanted = trf__capacity(wanted, needed);
-    bigger = trf__alloc(hooks, trf__bytes(wanted, item));
+    void *bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
         trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
                   (long long)wanted, (unsigned long long)item);
@@ -182,8 +181,7 @@ TRF__BOTH int trf__is_finite(double x) { return x - x == 0; }
 TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    int round;
-    for (round = 0; round < 10; round++) {
+    for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         c0 = (uint32_t)(p1 >> 32) ^ c1 ^ key0;
         c1 = (uint32_t)p1;
@@ -217,7 +215,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     /* one loop for both phases: `first` is where the heap begins, `end` where it ends */
     while (end > 1) {
         const void *item;
-        size_t hole, child;
+        size_t child;
         if (first > 0) item = items[--first];           /* first build the heap, ... */
         /* ... then take its largest item off, repeatedly */
         else {
@@ -225,7 +223,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
             items[end] = items[0];
         }
         /* sift the item down from the hole; children of h are 2 h + 1 and 2 h + 2 */
-        hole = first;
+        size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
             if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
             if (compare(context, item, items[child]) >= 0) break;
@@ -241,14 +239,14 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
                              int (*compare)(const void *, const void *))
 {
     char *at = (char *)items, item[64];
-    size_t first = n / 2, end = n, hole, child;
+    size_t first = n / 2, end = n, child;
     while (end > 1) {
         if (first > 0) memcpy(item, at + --first * size, size);
         else {
             memcpy(item, at + --end * size, size);
             memcpy(at + end * size, at, size);
         }
-        hole = first;
+        size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
             if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
             if (compare(item, at + child * size) >= 0) break;

@@ -104,19 +104,17 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
 TRF__INLINE trf__v16 trf__load_n(const trf_real *p, int64_t n)
 {
     trf_real buffer[TRF__WIDE];
-    int64_t i;
     if (n >= TRF__WIDE) return trf__load(p);
-    for (i = 0; i < TRF__WIDE; i++) buffer[i] = i < n ? p[i] : 0;
+    for (int64_t i = 0; i < TRF__WIDE; i++) buffer[i] = i < n ? p[i] : 0;
     return trf__load(buffer);
 }
 
 TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
 {
     trf_real buffer[TRF__WIDE];
-    int64_t i;
     if (n >= TRF__WIDE) { trf__store(p, a); return; }
     trf__store(buffer, a);
-    for (i = 0; i < n; i++) p[i] = buffer[i];
+    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
 /* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
@@ -240,8 +238,7 @@ TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *cons
     trf__quad_to(to + 2 * ldt, TRF__SHUFFLE(ab, cd, 0, 1, 4, 5));
     trf__quad_to(to + 3 * ldt, TRF__SHUFFLE(ab, cd, 2, 3, 6, 7));
 #else
-    int i, k;
-    for (i = 0; i < 4; i++) for (k = 0; k < 4; k++) to[i * ldt + k] = from[k][i];
+    for (int i = 0; i < 4; i++) for (int k = 0; k < 4; k++) to[i * ldt + k] = from[k][i];
 #endif
 }
 
@@ -263,8 +260,7 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
     return r;
 #else
     trf_real factor[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) factor[i] = bits[i] >= threshold ? scale : 0;
+    for (int i = 0; i < TRF__WIDE; i++) factor[i] = bits[i] >= threshold ? scale : 0;
     return trf__load(factor);
 #endif
 }
@@ -362,15 +358,15 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
    float. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
-    trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c), p, q;
-    p = trf__set(-2.72614225801306e-10f);
+    trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c);
+    trf__v16 p = trf__set(-2.72614225801306e-10f);
     p = trf__fma(p, s, trf__set(2.77068142495902e-08f));
     p = trf__fma(p, s, trf__set(-2.10102402082508e-06f));
     p = trf__fma(p, s, trf__set(-5.69250639462346e-05f));
     p = trf__fma(p, s, trf__set(-7.34990630326855e-04f));
     p = trf__fma(p, s, trf__set(-2.95459980854025e-03f));
     p = trf__fma(p, s, trf__set(-1.60960333262415e-02f));
-    q = trf__set(-1.45660718464996e-05f);
+    trf__v16 q = trf__set(-1.45660718464996e-05f);
     q = trf__fma(q, s, trf__set(-2.13374055278905e-04f));
     q = trf__fma(q, s, trf__set(-1.68282697438203e-03f));
     q = trf__fma(q, s, trf__set(-7.37332916720468e-03f));
@@ -382,10 +378,9 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
    relative error is below 2e-7. */
 TRF__INLINE trf__v16 trf__log_1_plus(trf__v16 x)
 {
-    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s), p;
-    int k;
-    p = trf__set(2.0f / 15);
-    for (k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
+    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s);
+    trf__v16 p = trf__set(2.0f / 15);
+    for (int k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
     return trf__mul(p, s);
 }
 
@@ -398,7 +393,6 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
     trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
-    int k;
 /* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
 #define TRF__X(i) { \
         trf__ivec bits; \
@@ -407,7 +401,7 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
         TRF__AS_REAL(r.part[i], bits); }
     TRF__EACH(TRF__X)
 #undef TRF__X
-    for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
+    for (int k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
     s = trf__mul(x, r);
     /* s + (x - s^2) * r / 2 */
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
@@ -422,19 +416,18 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 TRF__FN double trf__ln(double x)
 {
     uint64_t bits;
-    int e, k;
-    double m, s, s2, p = 0;
+    double m, p = 0;
     if (!(x > 0) || !trf__is_finite(x)) return x == 0 ? -HUGE_VAL : x < 0 ? (double)NAN : x;
     memcpy(&bits, &x, sizeof bits);
     /* the exponent for m in [1/2, 1); x is positive, so its sign bit is 0 */
-    e = (int)(bits >> 52) - 1022;
+    int e = (int)(bits >> 52) - 1022;
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
     memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) { m *= 2; e--; }
-    s = (m - 1) / (m + 1);
-    s2 = s * s;
+    double s = (m - 1) / (m + 1);
+    double s2 = s * s;
     /* Horner: p = 2 (1/3 + s2/5 + s2^2/7 + ...) */
-    for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
+    for (int k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
     /* s + s, so that the last line has only one product (see >>vector) */
     p = s * s2 * p + (s + s);
     return e * 0.69314718055994531 + p;
@@ -449,10 +442,9 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
                                uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
 {
     uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
-    int round, i;
-    for (i = 0; i < TRF__WIDE; i++) { a[i] = c0[i]; b[i] = c1[i]; c[i] = c2; d[i] = c3; }
-    for (round = 0; round < 10; round++) {
-        for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) { a[i] = c0[i]; b[i] = c1[i]; c[i] = c2; d[i] = c3; }
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             uint64_t p0 = (uint64_t)0xD2511F53u * a[i], p1 = (uint64_t)0xCD9E8D57u * c[i];
             a[i] = (uint32_t)(p1 >> 32) ^ b[i] ^ key0;
             b[i] = (uint32_t)p1;
@@ -462,7 +454,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i];
     }
 }

@@ -23,8 +23,7 @@ TRF__FOR_SIZE
 TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
 {
     int64_t n = 0;
-    int32_t i;
-    for (i = 0; lengths && i < count; i++) n += lengths[i] > 0 ? lengths[i] : 0;
+    for (int32_t i = 0; lengths && i < count; i++) n += lengths[i] > 0 ? lengths[i] : 0;
     return n;
 }
 
@@ -33,14 +32,13 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
-    int64_t queries, keys, wide, q_width, n;
     if (!shape) return 0;
-    queries = trf__length_sum(shape->query_lengths, shape->count);
-    keys = trf__length_sum(shape->key_lengths, shape->count);
-    n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
+    int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
+    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
     if (!params) return n;
-    wide = params->in_weight.shape[0];
-    q_width = params->out_weight.shape[1];
+    int64_t wide = params->in_weight.shape[0];
+    int64_t q_width = params->out_weight.shape[1];
     n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
@@ -52,8 +50,6 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
                                           trf_error *err)
 {
-    int64_t heads;
-    int32_t i;
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
@@ -65,12 +61,12 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     a->kv_heads = shape->kv_heads ? shape->kv_heads : shape->n_heads;
     TRF__FAIL_IF(a->kv_heads < 0 || a->heads % a->kv_heads, TRF_E_INVALID_ARG, -1, "kv_heads",
                  "kv_heads must divide n_heads = %d, got %d", a->heads, a->kv_heads);
-    heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
+    int64_t heads = (int64_t)q_times * a->heads + (int64_t)k_times * a->kv_heads;
     TRF__FAIL_IF(width % heads, TRF_E_INVALID_ARG, -1, "n_heads",
                  "%lld heads must divide the width %lld", (long long)heads, (long long)width);
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
               &context->run.hooks);
-    for (i = 0; i < shape->count; i++) {
+    for (int32_t i = 0; i < shape->count; i++) {
         int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
         TRF__FAIL_IF(n_query < 0 || n_key < 0, TRF_E_INVALID_ARG, i, "lengths",
@@ -179,8 +175,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
                                           const trf_tensor *out, trf_real **maps, trf_error *err)
 {
     const trf__span *spans = context->spans;
-    int64_t i, n = 0;
-    for (i = 0; i < in->n_spans; i++)
+    int64_t n = 0;
+    for (int64_t i = 0; i < in->n_spans; i++)
         n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
@@ -192,8 +188,7 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
 /* Computes the weights of all heads and spans, if somebody asks for them. */
 TRF__FN void trf__probabilities_of(const trf_context *context, trf__attention_in in, trf_real *maps)
 {
-    int64_t i;
-    for (i = 0; maps && i < in.n_spans; i++) {
+    for (int64_t i = 0; maps && i < in.n_spans; i++) {
         const trf__span *span = &context->spans[i];
         trf__attention_maps(&context->run, &in, i, span, maps);
         maps += (int64_t)in.heads * span->n_query * span->n_key;
@@ -226,16 +221,16 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                                    trf_real **partial, trf_error *err)
 {
     const trf_tensor *like = shape->score_bias;
-    int64_t n = 0, i;
+    int64_t n = 0;
     if (!dscore_bias) return TRF_OK;
     TRF__FAIL_IF(!like || !dscore_bias->data, TRF_E_INVALID_ARG, -1, "dscore_bias",
                  like ? "dscore_bias must be a tensor with data"
                       : "there is no score_bias that could have a gradient");
-    for (i = 0; i < like->rank; i++)
+    for (int64_t i = 0; i < like->rank; i++)
         TRF__FAIL_IF(dscore_bias->rank != like->rank || dscore_bias->shape[i] != like->shape[i],
                      TRF_E_SHAPE, -1, "dscore_bias",
                      "dscore_bias must have the shape of score_bias");
-    for (i = 0; i < in->n_spans; i++)
+    for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
@@ -248,16 +243,15 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
 TRF__FN trf_status trf__scores_end(trf_context *context, trf__attention_in in,
                                    const trf_tensor *dscore_bias, trf_error *err)
 {
-    int64_t tile, i, j;
     TRF__TRY(trf__end(context, TRF_OK, err));
     in.spans = context->spans;
     in.bias.pairs = context->pairs;
-    for (tile = 0; dscore_bias && tile < in.n_spans * in.heads; tile++) {
+    for (int64_t tile = 0; dscore_bias && tile < in.n_spans * in.heads; tile++) {
         trf__head h = trf__head_of(&in, tile);
-        for (i = 0; i < h.span->n_query; i++) {
+        for (int64_t i = 0; i < h.span->n_query; i++) {
             const trf_real *from = context->scores + trf__pairs_of(&h, i, 1);
             trf_real *to = dscore_bias->data + trf__numbers_at(&h, i);
-            for (j = 0; j < trf__keys_seen(&h, i); j++) to[j] += from[j];
+            for (int64_t j = 0; j < trf__keys_seen(&h, i); j++) to[j] += from[j];
         }
     }
     return TRF_OK;
@@ -301,7 +295,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
 {
     trf_config c = trf_config_tiny();
     double says[6];
-    int64_t i, k, n = queries;
+    int64_t n = queries;
     c.source_vocab = c.target_vocab = 5;
     c.positions = TRF_POSITIONS_ROTARY;
     c.n_heads = 1;
@@ -322,19 +316,19 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     memcpy(context->turned, says, sizeof says);
     TRF__GROW(trf_real, context->turns, context->turns_capacity, a->max_keys * r->width,
               &context->run.hooks);
-    for (i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
+    for (int64_t i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
         trf__rotary_row(context->turns + i * r->width, i, &c);
     TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys,
               &context->run.hooks);
-    for (i = 0; i < a->n_spans; i++) {
+    for (int64_t i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
                      "queries have the last positions of keys, but sequence %lld has %d queries "
                      "and %d keys", (long long)i, span->n_query, span->n_key);
-        for (k = 0; k < span->n_query && queries > 0; k++)
+        for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
-        for (k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
+        for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
     trf__to_stage(context, 'i', context->turns,
                   trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
@@ -348,7 +342,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     trf__attention_in a;
     trf__rotation r;
     trf__act *turned[2];
-    int64_t width, queries, keys, i;
+    int64_t width, queries, keys;
     TRF__ZERO(r);
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!q && !k) return trf__fail_null(err, "q");
@@ -364,7 +358,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
                              err));
     TRF__TRY(trf__stage(context, err));
     r.back = back;
-    for (i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
         r.rows = i ? keys : queries;
         r.heads = i ? a.kv_heads : a.heads;
@@ -401,10 +395,9 @@ TRF__FN trf_status trf__params(trf_context *context, trf__call *call, const void
     const int64_t rows[] = {call->wide, call->wide, sub->d, sub->d};
     const int64_t columns[] = {sub->d, -1, call->inner, -1};
     trf_tensor four[4];
-    int i;
     if (!params) return trf__fail_null(err, "params");
     memcpy(four, params, sizeof four);
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         if (i % 2 == 0 || four[i].data || four[i].rank)
             TRF__TRY(trf__tensor(context, use, &four[i], call->names[i], rows[i], columns[i],
                                  use == 'a' ? sums[i] : weights[i], err));

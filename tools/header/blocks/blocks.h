@@ -57,9 +57,8 @@ struct trf_context {
 
 TRF_API void trf_context_destroy(trf_context *context)
 {
-    trf_hooks hooks;
     if (!context) return;
-    hooks = context->run.hooks;
+    trf_hooks hooks = context->run.hooks;
     context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
     TRF__FREE(&hooks, context->spans, context->spans_capacity);
@@ -77,7 +76,6 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_device on = device ? *device : trf_device_default();
     trf_hooks none;
     trf_context *c;
-    trf_status status;
     TRF__BEGIN_NEW(context);
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
@@ -86,7 +84,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__ALLOC_ZEROED(trf_context, c, hooks, 1, "context", "for a context");
     on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
-    status = c->run.backend->open(&c->run, err);
+    trf_status status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, 0, err);
     if (status != TRF_OK) { trf_context_destroy(c); return status; }
@@ -189,12 +187,11 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
 TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i;
-    for (i = 0; status == TRF_OK && i < c->n_staged; i++)
+    for (int i = 0; status == TRF_OK && i < c->n_staged; i++)
         if (c->staged[i].use != 'i')
             run->backend->download(run, c->staged[i].host, c->staged[i].device, c->staged[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_staged; i++)
+    for (int i = 0; i < c->n_staged; i++)
         run->backend->release(run, c->staged[i].device, c->staged[i].bytes);
     c->n_staged = 0;
     c->run.now = NULL;
@@ -206,8 +203,8 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
-    int i, n = c->n_staged;
-    for (i = 0; i < n; i++) {
+    int n = c->n_staged;
+    for (int i = 0; i < n; i++) {
         trf__staged *entry = &c->staged[i];
         entry->device = run->backend->alloc(run, entry->bytes);
         if (!entry->device) {
@@ -276,7 +273,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
                                  trf_error *err)
 {
     trf__embed e;
-    int64_t vocab, longest, p;
+    int64_t vocab, longest;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__LEAD('i', weight, vocab, e.d, e.weight.plain);
@@ -290,7 +287,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     else if (options->positions != TRF_POSITIONS_NONE) {
         TRF__GROW(trf_real, context->table, context->table_capacity, longest * e.d,
                   &context->run.hooks);
-        for (p = 0; p < longest; p++)
+        for (int64_t p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
         trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
@@ -310,7 +307,6 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
                                           const trf_embedding_options *options, trf_error *err)
 {
     int64_t longest;
-    trf_embedding_options plain;
     trf__embed_gradient e;
     TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
@@ -319,7 +315,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     TRF__LEAD('a', dweight, e.vocab, e.d, e.dweight);
     TRF__FAIL_IF(e.vocab > 1 << 24, TRF_E_LIMIT, -1, "dweight",
                  "dweight has %lld rows, the limit is %d", (long long)e.vocab, 1 << 24);
-    plain = *options;
+    trf_embedding_options plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
     TRF__TRY(trf__embedding_rows(context, x, &plain, e.vocab, e.d, &e.rows, &longest, err));

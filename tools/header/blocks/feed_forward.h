@@ -125,9 +125,8 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab,
                                       trf_error *err)
 {
-    int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
-    for (i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++)
         TRF__FAIL_IF(targets[i] < -1 || targets[i] >= vocab, TRF_E_INVALID_ARG, i, "targets",
                      "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
                      (long long)vocab - 1, targets[i]);

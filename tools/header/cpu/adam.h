@@ -26,10 +26,9 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf_real *x = j->gradients + j->tiles[tile].begin;
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i, n = j->tiles[tile].n;
-    int lane;
     (void)run; (void)worker;
     for (i = 0; i + 8 <= n; i += 8)
-        for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
+        for (int lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
     j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) +
         ((sum[1] + sum[5]) + (sum[3] + sum[7]));
@@ -39,9 +38,8 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
    all numbers are finite, so the numbers are checked. */
 TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 {
-    int64_t t, i;
-    for (t = 0; t < j->n_tiles; t++)
-        for (i = 0; !trf__is_finite(j->partial[t]) && i < j->tiles[t].n; i++)
+    for (int64_t t = 0; t < j->n_tiles; t++)
+        for (int64_t i = 0; !trf__is_finite(j->partial[t]) && i < j->tiles[t].n; i++)
             if (!trf__is_finite((double)j->gradients[j->tiles[t].begin + i])) return t;
     return -1;
 }
@@ -49,9 +47,8 @@ TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 {
     double sum = 0;
-    int64_t i;
     trf__tiles(run, j->n_tiles, trf__clip_tile, j);
-    for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
+    for (int64_t i = 0; i < j->n_tiles; i++) sum += j->partial[i];
     trf__decide_clipping(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
@@ -113,7 +110,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__adam *a = (const trf__adam *)job;
     const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
         *j = &of;
-    int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
+    int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
     trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
@@ -127,7 +124,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
         shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
     (void)worker;
-    for (i = begin; i < begin + n; i += 16) {
+    for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
             v = trf__load_n(a->v + i, left);

@@ -74,10 +74,9 @@ TRF__FN int trf__lends_amx(int ask)
 TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
 {
     struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
-    int i;
     memset(&shape, 0, sizeof shape);
     shape.palette = 1;
-    for (i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
+    for (int i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
     /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
     __asm__ volatile("" : : "r"(&shape) : "memory");
     TRF__AMX_SHAPE(&shape);

@@ -30,8 +30,7 @@ TRF__FN void trf__turn(trf__v16 *x, trf__v16 *y, trf__v16 cosine, trf__v16 sine,
 /* One head. table: cosines of `half` pairs, then their sines. */
 TRF__FN void trf__rotate_halves(trf_real *head, const trf_real *table, int64_t half, trf_real sign)
 {
-    int64_t c;
-    for (c = 0; c < half; c += 16) {
+    for (int64_t c = 0; c < half; c += 16) {
         int64_t n = half - c;
         trf__v16 x = trf__load_n(head + c, n), y = trf__load_n(head + half + c, n);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
@@ -43,21 +42,19 @@ TRF__FN void trf__rotate_halves(trf_real *head, const trf_real *table, int64_t h
 TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int64_t half,
                                      trf_real sign)
 {
-    int64_t c, i;
-    for (c = 0; c < half; c += 16) {
+    for (int64_t c = 0; c < half; c += 16) {
         int64_t n = trf__min64(16, half - c);
         trf_real pairs[2][16];
-        trf__v16 x, y;
-        for (i = 0; i < 16; i++) {
+        for (int64_t i = 0; i < 16; i++) {
             pairs[0][i] = i < n ? head[2 * (c + i)] : 0;
             pairs[1][i] = i < n ? head[2 * (c + i) + 1] : 0;
         }
-        x = trf__load(pairs[0]);
-        y = trf__load(pairs[1]);
+        trf__v16 x = trf__load(pairs[0]);
+        trf__v16 y = trf__load(pairs[1]);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
         trf__store(pairs[0], x);
         trf__store(pairs[1], y);
-        for (i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             head[2 * (c + i)] = pairs[0][i];
             head[2 * (c + i) + 1] = pairs[1][i];
         }
@@ -72,12 +69,11 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     const trf__rotation *r = (const trf__rotation *)job;
     int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    int h;
     (void)run;
     (void)worker;
     for (; row < end; row++) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
-        for (h = 0; h < r->heads; h++) {
+        for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
             if (r->pairs == TRF_ROTARY_HALVES) trf__rotate_halves(x, table, r->width / 2, sign);
             else trf__rotate_interleaved(x, table, r->width / 2, sign);
@@ -171,8 +167,8 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t produ
 TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h,
                                        int64_t m16)
 {
-    int64_t i, c, d = h->in->d_head, k;
-    for (i = 0; i < m16; i += 4) {
+    int64_t c, d = h->in->d_head, k;
+    for (int64_t i = 0; i < m16; i += 4) {
         const trf_real *from[4] = { NULL, NULL, NULL, NULL };
         for (k = 0; k < 4 && i + k < h->span->n_key; k++)
             from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->key_first;
@@ -189,9 +185,8 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
 TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d,
                               int64_t d16)
 {
-    int64_t i, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < d16; c += 16)
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < d16; c += 16)
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
@@ -209,12 +204,12 @@ TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t
 TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const trf__head *h,
                                       int64_t d16)
 {
-    int64_t i, d = h->in->d_head;
+    int64_t d = h->in->d_head;
     const trf_real *from = trf__from(x) + h->key_first;
     if (!h->key_rows)
         return trf__rows_as_panels(work, from + h->span->key * h->in->ldk, h->in->ldk,
                                    h->span->n_key, d, d16);
-    for (i = 0; i < h->span->n_key; i++)
+    for (int64_t i = 0; i < h->span->n_key; i++)
         trf__rows_padded(work + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
     return trf__view_of(work, d16, 16);
 }
@@ -226,18 +221,16 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const t
 
 TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
 {
-    int64_t i;
-    for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
+    for (int64_t i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
 }
 
 /* The maximum of a row, from -FLT_MAX: -infinity - -infinity would be NaN in a softmax. */
 TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
-    trf_real most;
     int64_t c;
     for (c = 0; c + 16 <= n; c += 16) top = trf__max(top, trf__load(z + c));
-    most = trf__max_lane(top);
+    trf_real most = trf__max_lane(top);
     for (; c < n; c++) if (most < z[c]) most = z[c];
     return most;
 }
@@ -264,8 +257,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
 TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < m16; c += 16)
+    for (int64_t c = 0; c < m16; c += 16)
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
 }
 
@@ -273,8 +265,7 @@ TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, 
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load_n(numbers + c, n - c)));
 }
 
@@ -286,7 +277,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 {
     const int64_t least = trf__max64(0, seen), whole = least / 16 * 16;
     const int64_t end = trf__round_up(least, 16);
-    trf__v16 sum = trf__set(0), maximum, factor;
+    trf__v16 sum = trf__set(0);
     int64_t c;
     /* exp makes 0 of -infinity. A whole vector is stored: its next load would wait for numbers that
        were stored one by one */
@@ -294,8 +285,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
     stats[0] = known ? known[0] : trf__max_of(s, end);
-    maximum = trf__set(stats[0]);
-    factor = trf__set(scale);
+    trf__v16 maximum = trf__set(stats[0]);
+    trf__v16 factor = trf__set(scale);
     for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);
@@ -339,11 +330,11 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
                                  trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
-    int64_t i, query = h->span->query + i0;
+    int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
     trf__mm(trf__product_of(work->s, work->m16, n, trf__seen16(h, i0 + n), h->in->d_head,
                             trf__view_of(q, h->in->ldq, 1), keys, 0));
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
         trf__weights_row(h, work, work->s + i * work->m16, i0 + i, known ? known + at : NULL,
@@ -357,11 +348,10 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
                                  int64_t i0, int64_t n, int64_t blocks)
 {
     uint32_t counter[2][TRF__WIDE], words[4][TRF__WIDE], head = (uint32_t)h->head;
-    int64_t at, b = 0, i = i0;
-    int lane, w;
-    for (at = 0; at < n * blocks; at += TRF__WIDE) {
+    int64_t b = 0, i = i0;
+    for (int64_t at = 0; at < n * blocks; at += TRF__WIDE) {
         int lanes = (int)trf__min64(TRF__WIDE, n * blocks - at);
-        for (lane = 0; lane < TRF__WIDE; lane++) {
+        for (int lane = 0; lane < TRF__WIDE; lane++) {
             uint32_t block[2];
             trf__weight_counter(block, head, i, b);
             counter[0][lane] = block[0];
@@ -371,8 +361,8 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
                       run->now->key0,
                       trf__site_key(run->now, &h->in->drop), words);
-        for (lane = 0; lane < lanes; lane++)
-            for (w = 0; w < 4; w++) {
+        for (int lane = 0; lane < lanes; lane++)
+            for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
                 bits[(at + lane) * 8 + 2 * w + 1] = (uint16_t)(words[w][lane] >> 16);
             }
@@ -383,8 +373,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
 TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row,
                                int64_t n)
 {
-    int64_t c;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold,
                                                                    drop->scale)));
 }
@@ -407,13 +396,13 @@ TRF__FN void trf__attention_of_one(const trf__head *h, const trf__attention_scra
 {
     const trf_real *q = trf__from(h->in->q) + h->span->query * h->in->ldq + h->first;
     const trf_real *k = trf__from(h->in->k) + h->key_first, *v = trf__from(h->in->v) + h->key_first;
-    int64_t i, c, d = h->in->d_head, ld = h->in->ldk;
+    int64_t d = h->in->d_head, ld = h->in->ldk;
     trf_real stats[2], *s = work->s;
-    for (i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
+    for (int64_t i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
     trf__weights_row(h, work, s, 0, NULL, stats);
-    for (c = 0; c < d; c += 16) {
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 sum = trf__set(0);
-        for (i = 0; i < h->span->n_key; i++)
+        for (int64_t i = 0; i < h->span->n_key; i++)
             sum = trf__fma(trf__set(s[i]), trf__load_n(v + h->key_rows[i] * ld + c, d - c), sum);
         trf__store_n(out + c, sum, d - c);
     }
@@ -424,8 +413,8 @@ TRF__FN void trf__attention_convert(const trf__run *run, const trf__attention *a
                                     const trf__head *h, const trf_real *rows, int64_t i0, int64_t n)
 {
     const trf__format *format = &trf__formats[run->format];
-    int64_t i, d = a->in.d_head;
-    for (i = 0; i < n; i++)
+    int64_t d = a->in.d_head;
+    for (int64_t i = 0; i < n; i++)
         format->convert(trf__converted_at(run, a->out, h->span->query + i0 + i, a->in.heads * d) +
                         h->first * format->number, rows + i * d, d);
 }
@@ -450,7 +439,6 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
     const trf_real *q = trf__from(a->in.q) + h->span->query * a->in.ldq + h->first;
     char *queries = (char *)(void *)work->q, *weights = (char *)(void *)work->ds;
     const size_t q_step = trf__bf16_row_bytes(d), w_step = trf__bf16_row_bytes(m + 31);
-    int64_t i0, i, c;
     trf__product s = trf__product_of(work->s, m16, 0, m16, d, trf__view_of(NULL, 0, 1),
                                      trf__view_of(NULL, 1, d), 0);
     trf__product out = trf__product_of(work->dout, d, 0, d, m, trf__view_of(NULL, 0, 1),
@@ -460,21 +448,21 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
     out.left = weights;
     out.left_step = w_step;
     s.tiles = out.tiles = 1;
-    for (c = 0; c < m; c += 16)
+    for (int64_t c = 0; c < m; c += 16)
         trf__bf16_panel(work->kt, d, 0, c, trf__view_of(k + c * ldk, 1, ldk), d, m - c);
-    for (c = 0; c < d; c += 16)
+    for (int64_t c = 0; c < d; c += 16)
         trf__bf16_panel(work->vt, m, 0, c, trf__view_of(v + c, ldk, 1), m, 16);
     memset(queries, 0, TRF__QUERIES * q_step);
     memset(weights, 0, TRF__QUERIES * w_step);
-    for (i0 = 0; i0 < n; i0 += TRF__QUERIES) {
+    for (int64_t i0 = 0; i0 < n; i0 += TRF__QUERIES) {
         int64_t rows = trf__min64(TRF__QUERIES, n - i0);
         trf_real stats[2];
         s.m = out.m = trf__round_up(rows, 16);
         s.n = trf__seen16(h, i0 + rows);
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__bf16_row(queries + (size_t)i * q_step, q + (i0 + i) * a->in.ldq, d);
         trf__bf16_product(NULL, s, work->kt, 0);
-        for (i = 0; i < rows; i++) {
+        for (int64_t i = 0; i < rows; i++) {
             trf__weights_row(h, work, work->s + i * m16, i0 + i, NULL, stats);
             trf__bf16_row(weights + (size_t)i * w_step, work->s + i * m16, m16);
         }
@@ -576,8 +564,7 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
                                          trf_real delta, trf_real scale)
 {
     trf__v16 mean = trf__set(delta), factor = trf__set(scale);
-    int64_t c;
-    for (c = 0; c < m16; c += 16)
+    for (int64_t c = 0; c < m16; c += 16)
         trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)),
                                     factor));
 }
@@ -587,9 +574,8 @@ TRF__FN void trf__bias_row_gradient(trf_real *dbias, const trf_real *s, trf_real
                                     trf_real delta, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
     trf__attention_row_gradient(s, ds, m16, delta, 1);
-    for (c = 0; c < m16; c += 16) {
+    for (int64_t c = 0; c < m16; c += 16) {
         trf__store(dbias + c, trf__add(trf__load(dbias + c), trf__load(ds + c)));
         trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
     }
@@ -600,9 +586,8 @@ TRF__FN void trf__numbers_row_gradient(trf_real *to, const trf_real *s, trf_real
                                        trf_real delta, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
-    int64_t c;
     trf__attention_row_gradient(s, ds, trf__round_up(n, 16), delta, 1);
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__store_n(to + c, trf__load(ds + c), n - c);
         trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
     }
@@ -616,19 +601,18 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
 {
     const trf__drop *drop = &a->in.drop;
     int dropping = trf__dropping(run, drop);
-    int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
+    int64_t d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
     const int64_t seen16 = trf__seen16(h, i0 + n);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
-    trf_real delta;
     trf__attention_rows(h, work, trf__view_of(work->kt, work->m16, 16), a->stats, NULL, i0, n);
     /* dD = dout v^T */
     trf__mm(trf__product_of(work->ds, work->m16, n, seen16, d, trf__view_of(dout, ldo, 1),
                             trf__view_of(work->vt, work->m16, 16), 0));
     if (dropping) trf__attention_bits(run, h, work->bits, i0, n, seen16 / 8);
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         trf_real *s = work->s + i * work->m16, *ds = work->ds + i * work->m16;
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16);
-        delta = trf__dot(dout + i * ldo, out + i * ldo, d);
+        trf_real delta = trf__dot(dout + i * ldo, out + i * ldo, d);
         if (a->dbias)
             trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, seen16, delta,
                                    h->scale);
@@ -647,11 +631,11 @@ TRF__FN void trf__attention_head_gradient(const trf__run *run, const trf__attent
                                           trf__view keys)
 {
     const trf__span *span = h->span;
-    int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
+    int64_t d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h->first;
     trf_real *dk = trf__to(a->dk) + span->key * ldk + h->key_first;
     trf_real *dv = trf__to(a->dv) + span->key * ldk + h->key_first;
-    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
+    for (int64_t i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(h, i0 + n - 1);
         trf__view queries = trf__rows_as_panels(work->q,
@@ -679,9 +663,8 @@ TRF__FN void trf__bias_partial(const trf__attention_gradient *a, const trf__head
 {
     const trf__bias *bias = &a->in.bias;
     trf_real *partial = a->partial + tile * bias->rows;
-    int64_t t;
     memset(partial, 0, (size_t)bias->rows * sizeof *partial);
-    for (t = 0; t < h->span->n_key + h->span->n_query - 1; t++)
+    for (int64_t t = 0; t < h->span->n_key + h->span->n_query - 1; t++)
         partial[trf__bias_row(bias, t - h->span->n_key + 1)] += dbias[t];
 }
 
@@ -689,19 +672,18 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
                                           int worker)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
-    int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads, i;
+    int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads;
     trf__head h = trf__head_of(&a->in, tile * group);
     int64_t at = h.span->key * ldk + h.key_first;
     trf__attention_scratch work;
-    trf__view keys;
     trf__attention_layout(&work, trf__scratch(run, worker), h.span->n_key, d);
     /* keys that no query sees have gradient 0 */
     trf__zero_rows(trf__to(a->dk) + at, ldk, h.span->n_key, d);
     trf__zero_rows(trf__to(a->dv) + at, ldk, h.span->n_key, d);
     trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
     trf__keys_transposed(work.vt, a->in.v, &h, work.m16);
-    keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
-    for (i = tile * group; i < (tile + 1) * group; i++) {
+    trf__view keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
+    for (int64_t i = tile * group; i < (tile + 1) * group; i++) {
         h = trf__head_of(&a->in, i);
         trf__bias_fill(&h, &work);
         if (a->dbias) memset(work.dbias, 0, (size_t)(2 * work.m16) * sizeof *work.dbias);
@@ -712,12 +694,12 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
 
 TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    int64_t i, row, heads = a->in.heads, rows = a->in.bias.rows;
+    int64_t heads = a->in.heads, rows = a->in.bias.rows;
     trf__tiles(run, a->in.n_spans * a->in.kv_heads, trf__attention_gradient_tile, a);
     if (!a->dbias) return;
     if (a->first_bias) memset(a->dbias, 0, (size_t)(rows * heads) * sizeof *a->dbias);
-    for (i = 0; i < a->in.n_spans * heads; i++)
-        for (row = 0; row < rows; row++)
+    for (int64_t i = 0; i < a->in.n_spans * heads; i++)
+        for (int64_t row = 0; row < rows; row++)
             a->dbias[row * heads + i % heads] += a->partial[i * rows + row];
 }
 

@@ -72,9 +72,8 @@ typedef struct trf__bf16_call {
 /* The nearest number with 8 significant bits. */
 TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec bits = (trf__uvec)x.part[i];
         trf__uvec nan = (trf__uvec)(x.part[i] != x.part[i]) & 0x7FC00000u;
         bits += 0x7FFFu + (bits >> 16 & 1u);
@@ -83,7 +82,7 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 #else
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint32_t bits = trf__float_bits((float)numbers[i]);
         bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
         if (numbers[i] != numbers[i]) bits |= 0x7FC00000u;
@@ -97,9 +96,8 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
 /* Sixteen words of a panel from two times sixteen rounded numbers, and back. */
 TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    for (i = 0; i < TRF__PARTS; i++) {
+    for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec both = (trf__uvec)even.part[i] >> 16 | (trf__uvec)odd.part[i];
         memcpy(words + i * (16 / TRF__PARTS), &both, sizeof both);
     }
@@ -107,7 +105,7 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
     trf_real numbers[2][TRF__WIDE];
     trf__store(numbers[0], even);
     trf__store(numbers[1], odd);
-    for (i = 0; i < TRF__WIDE; i++)
+    for (int i = 0; i < TRF__WIDE; i++)
         words[i] = trf__float_bits((float)numbers[0][i]) >> 16 |
                    trf__float_bits((float)numbers[1][i]);
 #endif
@@ -115,9 +113,8 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
 
 TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16 *odd)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__uvec both;
         memcpy(&both, words + i * (16 / TRF__PARTS), sizeof both);
         even->part[i] = (trf__vec)(both << 16);
@@ -125,7 +122,7 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
     }
 #else
     trf_real numbers[2][TRF__WIDE];
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         numbers[0][i] = (trf_real)trf__float_of(words[i] << 16);
         numbers[1][i] = (trf_real)trf__float_of(words[i] & 0xFFFF0000u);
     }
@@ -137,9 +134,8 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
 /* Sixteen rounded numbers in order, 16 bits each. */
 TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 {
-    int i;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-    for (i = 0; i < TRF__PARTS; i++) {
+    for (int i = 0; i < TRF__PARTS; i++) {
         trf__bits_in_memory bits = __builtin_convertvector((trf__uvec)x.part[i] >> 16,
                                                            trf__bits_in_memory);
         memcpy((char *)to + i * (32 / TRF__PARTS), &bits, sizeof bits);
@@ -147,7 +143,7 @@ TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 #else
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint16_t bits = (uint16_t)(trf__float_bits((float)numbers[i]) >> 16);
         memcpy((char *)to + 2 * i, &bits, sizeof bits);
     }
@@ -157,10 +153,9 @@ TRF__INLINE void trf__bf16_store(void *to, trf__v16 x)
 /* A block of a matrix's first `rows` rows and `deep` columns, as floats. */
 TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
-    int64_t t, i;
-    for (t = 0; t < deep; t += 16, block += 16 * rows) {
+    for (int64_t t = 0; t < deep; t += 16, block += 16 * rows) {
         trf__pack_panel(block, trf__view_of(a.at + t * a.column, a.row, a.column), rows, deep - t);
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__store(block + 16 * i, trf__bf16_round(trf__load(block + 16 * i)));
     }
 }
@@ -227,12 +222,11 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
-    int64_t h, r;
     memset(to, 0, (size_t)rows * 64);
-    for (h = 0; h < trf__min64(32, numbers); h += 16) {
+    for (int64_t h = 0; h < trf__min64(32, numbers); h += 16) {
         trf__pack_panel(chunk, trf__view_of(a.at + h * a.column, a.row, a.column), rows,
                         numbers - h);
-        for (r = 0; r < rows; r++)
+        for (int64_t r = 0; r < rows; r++)
             trf__bf16_store((char *)(to + 16 * r) + 2 * h,
                             trf__bf16_round(trf__load(chunk + 16 * r)));
     }
@@ -266,24 +260,23 @@ TRF__FN int trf__has_dpbf16(void)
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
-    int i;
-    TRF__UNROLL for (i = 0; i < 16; i += 2) {
+    TRF__UNROLL for (int i = 0; i < 16; i += 2) {
         y[i] = _mm512_maskz_unpacklo_epi32(0xFFFF, x[i], x[i + 1]);
         y[i + 1] = _mm512_maskz_unpackhi_epi32(0xFFFF, x[i], x[i + 1]);
     }
-    TRF__UNROLL for (i = 0; i < 16; i += 4) {
+    TRF__UNROLL for (int i = 0; i < 16; i += 4) {
         x[i] = _mm512_maskz_unpacklo_epi64(0xFF, y[i], y[i + 2]);
         x[i + 1] = _mm512_maskz_unpackhi_epi64(0xFF, y[i], y[i + 2]);
         x[i + 2] = _mm512_maskz_unpacklo_epi64(0xFF, y[i + 1], y[i + 3]);
         x[i + 3] = _mm512_maskz_unpackhi_epi64(0xFF, y[i + 1], y[i + 3]);
     }
-    TRF__UNROLL for (i = 0; i < 4; i++) {
+    TRF__UNROLL for (int i = 0; i < 4; i++) {
         y[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0x88);
         y[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0xDD);
         y[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0x88);
         y[i + 12] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0xDD);
     }
-    TRF__UNROLL for (i = 0; i < 4; i++) {
+    TRF__UNROLL for (int i = 0; i < 4; i++) {
         x[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0x88);
         x[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i + 4], y[i + 12], 0x88);
         x[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0xDD);
@@ -309,8 +302,7 @@ TRF__BF16_INLINE void trf__bf16_words_of(__m512i words[16], trf__view x, int64_t
     const __mmask16 first = trf__first_of(by_rows ? numbers : rows);
     const __mmask16 second = by_rows ? trf__first_of(numbers - 16) : first;
     const trf_real *at = x.at;
-    int i;
-    TRF__UNROLL for (i = 0; i < 16; i++, at += step) {
+    TRF__UNROLL for (int i = 0; i < 16; i++, at += step) {
         int line = by_rows ? i : 2 * i;
         const trf_real *other = at + (by_rows ? 16 : x.column);
         __m512 lower = _mm512_setzero_ps(), upper = lower;
@@ -328,13 +320,12 @@ void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers,
 {
     const int by_rows = x.column == 1;
     __m512i words[16];
-    int i;
     /* whole ones with constants, so that their loops have no conditions */
     if (rows < 16 || numbers < 32) trf__bf16_words_of(words, x, rows, numbers, by_rows);
     else if (by_rows) trf__bf16_words_of(words, x, 16, 32, 1);
     else trf__bf16_words_of(words, x, 16, 32, 0);
     if (by_rows == panel) trf__transpose16(words);
-    TRF__UNROLL for (i = 0; i < 16; i++)
+    TRF__UNROLL for (int i = 0; i < 16; i++)
         if (panel || i < rows) _mm512_storeu_si512(to + 16 * i, words[i]);
 }
 
@@ -404,11 +395,10 @@ void trf__bf16_row_pairs(uint16_t *to, const trf_real *x, int64_t n)
 /* A part of a converted row: n numbers, a multiple of sixteen. */
 TRF__FN void trf__bf16_row(void *row, const trf_real *x, int64_t n)
 {
-    int64_t c;
 #if TRF__BF16_PAIRS
     if (trf__has_dpbf16()) { trf__bf16_row_pairs((uint16_t *)row, x, n); return; }
 #endif
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__bf16_store((char *)row + 2 * c, trf__bf16_round(trf__load(x + c)));
 }
 
@@ -423,9 +413,8 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
     const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
 #endif
     uint32_t *to = (uint32_t *)(void *)block;
-    int64_t t, i;
-    for (t = 0; t < deep; t += 32)
-        for (i = 0; i < rows; i += 16) {
+    for (int64_t t = 0; t < deep; t += 32)
+        for (int64_t i = 0; i < rows; i += 16) {
             trf__view x = trf__view_of(a.at + i * a.row + t * a.column, a.row, a.column);
             int64_t n = trf__min64(16, rows - i);
 #if TRF__BF16_PAIRS
@@ -533,7 +522,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 {
     uint32_t *to = (uint32_t *)packed + column / 16 * trf__bf16_words(k) + 8 * row;
     trf_real chunk[TRF__BF16_DEEP * 16];
-    int64_t t = 0, i, n;
+    int64_t t = 0, n;
 #if TRF__BF16_PAIRS
     int pairs = trf__bf16_chosen(0)->function == trf__bf16_pairs && (b.row == 1 || b.column == 1);
     for (; pairs && t < deep; t += TRF__BF16_DEEP, to += 8 * TRF__BF16_DEEP)
@@ -544,7 +533,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
         n = trf__min64(TRF__BF16_DEEP, deep - t);
         trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
         memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
-        for (i = 0; i < TRF__BF16_DEEP; i += 2, to += 16)
+        for (int64_t i = 0; i < TRF__BF16_DEEP; i += 2, to += 16)
             trf__bf16_join(to, trf__bf16_round(trf__load(chunk + 16 * i)),
                            trf__bf16_round(trf__load(chunk + 16 * i + 16)));
     }
@@ -566,8 +555,7 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
 {
     const uint32_t *from = (const uint32_t *)packed + row / 16 * trf__bf16_words(in) + 8 * c;
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) {
+    for (int i = 0; i < TRF__WIDE; i++) {
         uint32_t both = from[i / 2 * 16 + row % 16];
         x[i] = (trf_real)trf__float_of(i % 2 ? both & 0xFFFF0000u : both << 16);
     }
@@ -583,15 +571,14 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
     static const trf_real zeros[TRF__BF16_MOST * 16] = {0};
     trf_real sums[TRF__BF16_TILE_ROWS * TRF__BF16_MOST * 16];
     int whole = column >= 0 && column + 16 * panels <= p->n && !(kernel->tiles && rows % 16);
-    int64_t r, q;
     call->ldc = call->first_row = whole ? p->ldc : 16 * panels;
     call->first = call->c = whole ? p->c + row * p->ldc + column : sums;
     if (whole && first) {
         call->first = p->bias ? p->bias + column : zeros;
         call->first_row = 0;
     }
-    for (r = 0; !whole && r < rows; r++)
-        for (q = 0; q < panels; q++) {
+    for (int64_t r = 0; !whole && r < rows; r++)
+        for (int64_t q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             const trf_real *from = !first ? p->c + (row + r) * p->ldc + at
                                  : p->bias ? p->bias + at : NULL;
@@ -600,8 +587,8 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
             trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
         }
     kernel->function(call, rows, panels);
-    for (r = 0; !whole && r < rows; r++)
-        for (q = 0; q < panels; q++) {
+    for (int64_t r = 0; !whole && r < rows; r++)
+        for (int64_t q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             trf__store_n(p->c + (row + r) * p->ldc + at,
                          trf__load_n(sums + (r * panels + q) * 16 + low, 16 - low),
@@ -622,13 +609,13 @@ TRF__FN void trf__bf16_left(trf_real *scratch, const trf__product *p,
                             int64_t t, int64_t deep, int copies)
 {
     const char *a = p->left + (size_t)row * p->left_step + 2 * t;
-    int64_t i, r, n = call->block_rows;
+    int64_t n = call->block_rows;
     call->a = (const trf_real *)(const void *)a;
     call->a_row = p->left_step;
     call->a_step = 64;
     if (!kernel->tiles || n % 16 == 0) return;
-    for (i = 0; copies && i < deep; i += 32)
-        for (r = 0; r < n; r++)
+    for (int64_t i = 0; copies && i < deep; i += 32)
+        for (int64_t r = 0; r < n; r++)
             memcpy(scratch + 16 * (i / 32 * n + r), a + (size_t)r * p->left_step + 2 * i, 64);
     call->a = scratch;
     call->a_row = 64;
@@ -642,26 +629,25 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
                             int64_t row, int64_t rows, int64_t t, int64_t deep)
 {
     const int64_t n_panels = trf__ceil_div(skip + p->n, 16), line = trf__bf16_line(kernel, deep);
-    int64_t j, top, r, n;
+    int64_t n;
     trf__bf16_call call;
     TRF__ZERO(call);
     call.w_step = trf__bf16_words(p->k);
     call.k = deep;
-    for (j = 0; j < n_panels; j += n) {
+    for (int64_t j = 0; j < n_panels; j += n) {
         n = n_panels - j < kernel->panels ? 1 : kernel->panels;
         call.w = panels + j * call.w_step + 8 * t;
-        for (top = 0; top < rows; top += kernel->block_rows) {
+        for (int64_t top = 0; top < rows; top += kernel->block_rows) {
             trf__view a = trf__view_of(p->a.at + (row + top) * p->a.row + t * p->a.column,
                                        p->a.row, p->a.column);
-            const trf_real *block;
             call.block_rows = trf__min64(kernel->block_rows, rows - top);
             call.a = scratch + top * line;
             call.a_row = 16 * sizeof(trf_real);
             call.a_step = call.a_row * (size_t)call.block_rows;
             if (p->left) trf__bf16_left(scratch, p, kernel, &call, row + top, t, deep, j == 0);
             else if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
-            block = call.a;
-            for (r = 0; r < call.block_rows; r += kernel->rows) {
+            const trf_real *block = call.a;
+            for (int64_t r = 0; r < call.block_rows; r += kernel->rows) {
                 call.a = block + (int64_t)(call.a_row / sizeof *block) * r;
                 trf__bf16_tile(p, kernel, &call, row + top + r,
                                trf__min64(kernel->rows, call.block_rows - r), 16 * j - skip, n,
@@ -684,10 +670,9 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
     const int64_t room = p.left ? (int64_t)TRF__BF16_ROOM : trf__min64(p.scratch, TRF__BF16_ROOM);
     const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
-    int64_t t, i;
     if (kernel->tiles) trf__amx_begin();
-    for (t = 0; t == 0 || t < p.k; t += most)
-        for (i = 0; i < p.m; i += tall)
+    for (int64_t t = 0; t == 0 || t < p.k; t += most)
+        for (int64_t i = 0; i < p.m; i += tall)
             trf__bf16_part(scratch, &p, kernel, panels, row % 16, i, trf__min64(tall, p.m - i), t,
                            trf__min64(most, p.k - t));
     if (kernel->tiles) trf__amx_end();

@@ -47,8 +47,7 @@ enum {
    nearest bf16, and away from 0 if two are as near. 0 only cuts. */
 TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 {
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++)
         x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + half) & 0xFFFF0000u);
     return x;
 }
@@ -58,8 +57,7 @@ TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
    lower half bits, which would change the other number of the word. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
-    int part;
-    TRF__UNROLL for (part = 0; part < 2; part++, to += apart) {
+    TRF__UNROLL for (int part = 0; part < 2; part++, to += apart) {
         trf__v16 x = trf__bf16x3_upper(lower, 0x8000u), y = trf__bf16x3_upper(upper, 0x8000u);
         trf__bf16_join(to, x, y);
         lower = trf__sub(lower, x);
@@ -74,8 +72,7 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
     const int64_t part = 16 * trf__round_up(rows, 16);
     uint32_t *to = (uint32_t *)(void *)block;
     trf_real packed[2][16 * 32];
-    int64_t t, i;
-    for (t = 0; t < deep; t += 32, to += 3 * part, a.at += 32 * a.column) {
+    for (int64_t t = 0; t < deep; t += 32, to += 3 * part, a.at += 32 * a.column) {
         const int whole = a.column == 1 && deep - t >= 32;
         const trf_real *lower = whole ? a.at : packed[0], *upper = whole ? a.at + 16 : packed[1];
         const int64_t row = whole ? a.row : 16;
@@ -84,7 +81,7 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
             trf__pack_panel(packed[1], trf__view_of(a.at + 16 * a.column, a.row, a.column), rows,
                             deep - t - 16);
         }
-        for (i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++)
             trf__bf16x3_split(to + 16 * i, part, trf__load(lower + i * row),
                               trf__load(upper + i * row));
     }
@@ -94,10 +91,9 @@ TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64
 TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t step, int64_t n,
                                 int64_t deep)
 {
-    int64_t q, t, i;
-    for (q = 0; q < n; q++)
-        for (t = 0; t < deep; t += 32, to += 3 * 256)
-            for (i = 0; i < 16; i++) {
+    for (int64_t q = 0; q < n; q++)
+        for (int64_t t = 0; t < deep; t += 32, to += 3 * 256)
+            for (int64_t i = 0; i < 16; i++) {
                 const trf_real *row = panels + q * step + 16 * (t + i);
                 trf__bf16x3_split(to + 16 * i, 256,
                                   t + i < deep ? trf__load(row) : trf__set(0),
@@ -132,15 +128,14 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     const size_t first_row = (size_t)x->first_row * 4, c_row = (size_t)x->ldc * 4;
     const trf_real *next = x->next;
     char *c = (char *)(void *)x->c;
-    int64_t t, r;
     int i;
     __asm__ volatile("" : : : "memory");    /* as in trf__amx_begin */
     TRF__AMX_LOAD(0, first, first_row);
     if (wide) TRF__AMX_LOAD(1, first + 64, first_row);
     if (tall) TRF__AMX_LOAD(2, first + 16 * first_row, first_row);
     if (tall && wide) TRF__AMX_LOAD(3, first + 16 * first_row + 64, first_row);
-    for (t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
-        for (r = 0; r < x->next_rows; r++, next += 16) {
+    for (int64_t t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
+        for (int64_t r = 0; r < x->next_rows; r++, next += 16) {
             TRF__PREFETCH_L2(next);
             TRF__PREFETCH_L2(next + x->next_panel);
         }
@@ -171,24 +166,23 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     const int64_t fetched = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
     uint32_t *b = (uint32_t *)(void *)scratch;
     trf_real *blocks = scratch + TRF__BF16X3_PANELS;
-    int64_t i, j;
     trf__bf16_call call;
     TRF__ZERO(call);
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;
     call.next_rows = fetched;
-    for (i = 0; i < rows; i += kernel->rows)
+    for (int64_t i = 0; i < rows; i += kernel->rows)
         kernel->block(blocks + i * line,
                       trf__view_of(p->a.at + (row + i) * p->a.row + t * p->a.column, p->a.row,
                                    p->a.column), trf__min64(kernel->rows, rows - i), deep);
-    for (j = 0; j < p->n; j += 32) {
+    for (int64_t j = 0; j < p->n; j += 32) {
         const trf_real *now = panels + j * p->k + 16 * t;
         const int64_t n = p->n - j > 16 ? 2 : 1;
         trf__bf16x3_panels(b, now, step, n, deep);
         call.next_panel = p->n - j > 48 ? step : 0;
         call.next = p->n - j > 32 ? now + 2 * step : now;
-        for (i = 0; i < rows; i += kernel->rows) {
+        for (int64_t i = 0; i < rows; i += kernel->rows) {
             call.a = blocks + i * line;
             trf__bf16_tile(p, kernel, &call, row + i, trf__min64(kernel->rows, rows - i), j, n,
                            t == 0 && !p->add);
@@ -199,10 +193,9 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
 
 TRF__FN void trf__bf16x3_product(trf_real *scratch, const trf__product *p, const trf_real *panels)
 {
-    int64_t t, i;
     trf__amx_begin();
-    for (t = 0; t < p->k; t += TRF__BF16X3_DEEP)
-        for (i = 0; i < p->m; i += TRF__BF16X3_TALL)
+    for (int64_t t = 0; t < p->k; t += TRF__BF16X3_DEEP)
+        for (int64_t i = 0; i < p->m; i += TRF__BF16X3_TALL)
             trf__bf16x3_part(scratch, p, panels, i, trf__min64(TRF__BF16X3_TALL, p->m - i), t,
                              trf__min64(TRF__BF16X3_DEEP, p->k - t));
     trf__amx_end();

@@ -56,21 +56,19 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
     uint16_t bits[TRF__WIDE];
-    const uint32_t *words;
     uint32_t shift = chunk & 1 ? 16 : 0;
-    int i;
     if (chunk >> 3 != mask->group) {
         uint32_t counter[2][TRF__WIDE];
         mask->group = chunk >> 3;
-        for (i = 0; i < TRF__WIDE; i++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             counter[0][i] = (uint32_t)mask->group * 16 + (uint32_t)i;
             counter[1][i] = mask->position;
         }
         trf__philox16(counter[0], counter[1], mask->sentence, mask->now->step, mask->now->key0,
                       trf__site_key(mask->now, mask->drop), mask->words);
     }
-    words = mask->words[chunk >> 1 & 3];
-    for (i = 0; i < TRF__WIDE; i++) bits[i] = (uint16_t)(words[i] >> shift & 0xFFFF);
+    const uint32_t *words = mask->words[chunk >> 1 & 3];
+    for (int i = 0; i < TRF__WIDE; i++) bits[i] = (uint16_t)(words[i] >> shift & 0xFFFF);
     return trf__kept(bits, mask->drop->threshold, mask->drop->scale);
 }
 
@@ -92,18 +90,18 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(j->d), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         const trf_real *s = j->segments ? j->segments + j->segment[row] * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->d; c += 16) {
+        for (int64_t c = 0; c < j->d; c += 16) {
             int64_t n = j->d - c;
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
             if (s) value = trf__add(value, trf__load_n(s + c, n));
@@ -125,13 +123,13 @@ TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->d), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
-        for (c = 0; c < j->d; c += 16)
+        for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dy + c, trf__mul(trf__load_n(dy + c, j->d - c),
                                           trf__mask_chunk(&mask, c / 16)), j->d - c);
     }
@@ -141,8 +139,7 @@ TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t 
    is added. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
-    int64_t row;
-    for (row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++)
         memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
 }
 
@@ -152,9 +149,9 @@ TRF__FN void trf__table_gradient(const trf__embed_gradient *j, trf_real *table, 
                                  const int32_t *place, int64_t c)
 {
     const trf_real *dy = trf__from(j->dy);
-    int64_t row, n = j->d - c;
+    int64_t n = j->d - c;
     if (j->first_table) trf__zero_columns(table, size, j->d, c);
-    for (row = 0; row < j->rows; row++) {
+    for (int64_t row = 0; row < j->rows; row++) {
         trf_real *to = table + (place ? place[row] : trf__position(&j->at, row)) * j->d + c;
         trf__store_n(to, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(to, n)), n);
     }
@@ -166,18 +163,16 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
-    int64_t k, i, c = tile * 16, n = j->d - c;
+    int64_t c = tile * 16, n = j->d - c;
     (void)run; (void)worker;
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
-    for (k = 0; k < j->groups.n; k++) {
+    for (int64_t k = 0; k < j->groups.n; k++) {
         const int32_t *rows = j->groups.rows;
-        trf_real *dw;
-        trf__v16 sum;
         /* only lists at the end are empty */
         if (j->groups.first[k] == j->groups.first[k + 1]) break;
-        dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
-        sum = trf__load_n(dw, n);
-        for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
+        trf_real *dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
+        trf__v16 sum = trf__load_n(dw, n);
+        for (int64_t i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
             sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum);
         trf__store_n(dw, sum, n);
     }

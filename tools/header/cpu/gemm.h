@@ -46,8 +46,7 @@
    has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
 TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
     return a;
 }
 
@@ -234,19 +233,19 @@ TRF__INLINE int64_t trf__group_of(const trf__product *p)
    end. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
+    int64_t k = p.k, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
     int64_t group = trf__group_of(&p), rows;        /* rows of a call */
     int64_t shares = p.m < TRF__SHARES * group ? 1 : TRF__SHARES;
-    for (done = 0; done == 0 || done < k; done += deep) {
+    for (int64_t done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
-        for (j = 0; j < p.n; ) {
+        for (int64_t j = 0; j < p.n; ) {
             /* two panels at a time use more registers for sums, which pays with few rows */
             int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j);
             int64_t last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row;
             const trf_real *bias = p.bias ? p.bias + j : NULL;
-            for (i = 0; i < p.m; i += rows) {
+            for (int64_t i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
                    panels; later calls, and those of the last panels, fetch what is in the cache
@@ -294,10 +293,10 @@ TRF__FN void trf__mm(trf__product p)
    are contiguous, blocks of four by four are transposed. */
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
-    int64_t t = 0, j;
+    int64_t t = 0;
     /* columns are contiguous: four rows of four at a time */
     for (; columns >= 16 && b.row == 1 && t + 4 <= deep; t += 4)
-        for (j = 0; j < 16; j += 4) {
+        for (int64_t j = 0; j < 16; j += 4) {
             const trf_real *at = b.at + t + j * b.column;
             const trf_real *from[4] = { at, at + b.column, at + 2 * b.column, at + 3 * b.column };
             trf__transpose4(panel + 16 * t + j, 16, from);
@@ -307,7 +306,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
         if (columns >= 16 && b.column == 1) {
             trf__store(panel + 16 * t, trf__load(from)); continue;
         }
-        for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
+        for (int64_t j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
     }
 }
 
@@ -351,8 +350,8 @@ TRF__FN int trf__transposed(const trf__product *p) { return p->a.row == 1 && p->
 TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep,
                               int last)
 {
-    int64_t i, t, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
-    for (t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
+    int64_t i, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
+    for (int64_t t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
         trf_real *strip = to;
         for (i = 0; t < deep - careful && i < p->m; i += TRF__STRIP, strip += further)
             trf__store(strip, trf__load(a.at + i));
@@ -365,9 +364,9 @@ TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, 
    of B unless it is in panels already. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
 {
-    int64_t j, t, q, columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
+    int64_t columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
     trf_real *tall = scratch + TRF__DEEP * 32;
-    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
+    for (int64_t t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
         trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
         trf__view b = trf__view_of(p->b.at + t * p->b.row, p->b.row, p->b.column);
@@ -375,14 +374,14 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
             trf__pack_strips(tall, p, a, deep, t + deep == p->k);
             a = trf__view_of(tall, 1, TRF__STRIP);
         }
-        for (j = 0; j < p->n; j += columns) {
+        for (int64_t j = 0; j < p->n; j += columns) {
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add ||
                                                 t > 0);
             part.n = columns = trf__min64(wide, p->n - j);
             part.strip = trf__transposed(p) ? TRF__STRIP * deep + 16 : 0;
             part.bias = p->bias ? p->bias + j : NULL;
             if (!in_panels) {
-                for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
+                for (int64_t q = 0; q < columns; q += 16, b.at += 16 * b.column)
                     trf__pack_panel(scratch + q * deep, b, deep, columns - q);
                 part.b = trf__view_of(scratch, 16, 16 * deep);
             }
@@ -416,8 +415,7 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
 {
     const trf_real *from = (const trf_real *)packed + row / 16 * 16 * in + c * 16 + row % 16;
     trf_real x[TRF__WIDE];
-    int64_t i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = i < in - c ? from[16 * i] : 0;
+    for (int64_t i = 0; i < TRF__WIDE; i++) x[i] = i < in - c ? from[16 * i] : 0;
     return trf__load(x);
 }
 
@@ -426,18 +424,17 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {
-    int64_t t, j, k, i;
-    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP)
-        for (j = 0; j < p->n; j += 16) {
+    for (int64_t t = 0; t == 0 || t < p->k; t += TRF__DEEP)
+        for (int64_t j = 0; j < p->n; j += 16) {
             int64_t deep = trf__min64(TRF__DEEP, p->k - t);
             trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
             trf__view b = trf__view_of(scratch, 16, 16 * deep);
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j),
                                                 deep, a, b, p->add || t > 0);
-            for (i = 0; i < 16; i++) {
+            for (int64_t i = 0; i < 16; i++) {
                 int64_t at = row + j + (i < part.n ? i : 0);
                 const trf_real *from = packed + at / 16 * 16 * p->k + t * 16 + at % 16;
-                for (k = 0; k < deep; k++) scratch[16 * k + i] = from[16 * k];
+                for (int64_t k = 0; k < deep; k++) scratch[16 * k + i] = from[16 * k];
             }
             part.bias = p->bias ? p->bias + j : NULL;
             trf__mm(part);

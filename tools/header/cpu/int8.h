@@ -54,15 +54,14 @@ typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int
 TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
-    int64_t r, p, t, j, i;
-    for (r = 0; r < rows; r++)
-        for (p = 0; p < n_panels; p++, sums += 16) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t p = 0; p < n_panels; p++, sums += 16) {
             const signed char *a = (const signed char *)x + (size_t)r * x_step;
             const signed char *b = (const signed char *)w + (size_t)p * w_step;
-            for (j = 0; j < 16; j++) sums[j] = 0;
-            for (t = 0; t < k; t += 4)
-                for (j = 0; j < 16; j++)
-                    for (i = 0; i < 4; i++) sums[j] += a[t + i] * b[16 * t + 4 * j + i];
+            for (int64_t j = 0; j < 16; j++) sums[j] = 0;
+            for (int64_t t = 0; t < k; t += 4)
+                for (int64_t j = 0; j < 16; j++)
+                    for (int64_t i = 0; i < 4; i++) sums[j] += a[t + i] * b[16 * t + 4 * j + i];
         }
 }
 
@@ -90,8 +89,8 @@ int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i sum = zero;
-    int64_t t, sums[4];
-    for (t = 0; t < n; t += 32) {
+    int64_t sums[4];
+    for (int64_t t = 0; t < n; t += 32) {
         __m256i value = _mm256_loadu_si256((const __m256i *)(const void *)(x + t));
         __m256i sign = _mm256_cmpgt_epi8(zero, value), size = _mm256_abs_epi8(value);
         _mm256_storeu_si256((__m256i *)(void *)(sizes + t), size);
@@ -151,17 +150,17 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
                     size_t w_step, int64_t n_panels, int64_t k)
 {
     trf__int8_signed part;
-    int64_t t, n, r, p;
+    int64_t n;
     memset(sums, 0, (size_t)(rows * n_panels) * 64);
-    for (t = 0; t < k; t += n) {
+    for (int64_t t = 0; t < k; t += n) {
         int negative = 0;
         n = trf__min64(TRF__INT8_SIGNED_DEEP, k - t);
-        for (r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < rows; r++) {
             part.first[r] = trf__int8_signs(part.sizes[r], part.signs[r],
                                             x + (size_t)r * x_step + t, n);
             negative |= part.first[r] != 0;
         }
-        for (p = 0; p < n_panels; p++)
+        for (int64_t p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
 #define TRF__CASE(R, SIGN) case 8 * SIGN + R: \
             TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(sums + 16 * p, 16 * n_panels, &part, \
@@ -268,8 +267,8 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
                         size_t w_step, int64_t n_panels, int64_t k)
 {
     const int64_t most = rows == 1 ? 4 : rows <= 3 ? 2 : 1;     /* sums of all fit into registers */
-    int64_t p, n;
-    for (p = 0; p < n_panels; p += n) {
+    int64_t n;
+    for (int64_t p = 0; p < n_panels; p += n) {
         n = n_panels - p < most ? 1 : most;
         switch (8 * n + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
@@ -317,8 +316,7 @@ TRF__EACH_ROWS(TRF__SDOT_ROWS, 1)
 TRF__FN void trf__int8_sdot(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                             const char *w, size_t w_step, int64_t n_panels, int64_t k)
 {
-    int64_t p;
-    for (p = 0; p < n_panels; p++, w += w_step, sums += 16)
+    for (int64_t p = 0; p < n_panels; p++, w += w_step, sums += 16)
         switch (rows) {
 #define TRF__CASE(R, P) case R: \
             trf__int8_sdot_##R##_##P(sums, 16 * n_panels, x, x_step, w, w_step, k); break;
@@ -398,14 +396,12 @@ TRF__FN size_t trf__int8_panel_bytes(int64_t k)
 TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
 {
     trf__v16 zero = trf__set(0), most = zero, bad = zero;
-    trf_real largest;
-    int64_t c;
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 value = trf__load_n(x + c, n - c);
         most = trf__max(most, trf__max(value, trf__sub(zero, value)));
         bad = trf__add(bad, trf__sub(value, value));            /* NaN if one is not finite */
     }
-    largest = trf__max_lane(most);
+    trf_real largest = trf__max_lane(most);
     *inverse = 0;
     if (!(trf__sum(bad) == 0)) return NAN;
     if (!(largest > (trf_real)1e-30)) return 0;
@@ -435,9 +431,8 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
 #else
     {
         trf_real sums[TRF__WIDE];
-        int i;
         trf__store(sums, y);
-        for (i = 0; i < TRF__WIDE; i++) {
+        for (int i = 0; i < TRF__WIDE; i++) {
             trf__int bits;
             memcpy(&bits, &sums[i], sizeof bits);
             to[i] = (int8_t)(bits ^ flip);
@@ -452,13 +447,13 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
 TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
 {
     const int flip = trf__int8_chosen(0)->flip;
-    int64_t padded = trf__round_up(k, TRF__INT8_DEEP), c;
+    int64_t padded = trf__round_up(k, TRF__INT8_DEEP);
     int8_t *to = (int8_t *)row;
     trf_real inverse;
     float scale = trf__int8_scale(x, k, &inverse);
     memset(to + trf__round_up(k, 16), flip, (size_t)(padded - trf__round_up(k, 16)));
     if (inverse == 0) memset(to, flip, (size_t)padded);
-    for (c = 0; inverse != 0 && c < k; c += 16)
+    for (int64_t c = 0; inverse != 0 && c < k; c += 16)
         trf__int8_round(to + c, trf__load_n(x + c, k - c), inverse, flip);
     memcpy(to + padded, &scale, sizeof scale);
 }
@@ -546,8 +541,7 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
     /* the panel continues with zeros, so all sixteen numbers are there */
     const signed char *numbers = (const signed char *)panel + 4 * (row % 16) + 16 * c;
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)numbers[i / 4 * 64 + i % 4];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)numbers[i / 4 * 64 + i % 4];
     return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
 }
 
@@ -557,8 +551,7 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
 TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 {
     trf__v16 x;
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+    TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) {
         trf__ivec part;
         memcpy(&part, from + i * (16 / TRF__PARTS), sizeof part);
         x.part[i] = __builtin_convertvector(part, trf__vec);
@@ -570,15 +563,13 @@ TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from);
 TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 {
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
     return trf__load(x);
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from)
 {
     trf_real x[TRF__WIDE];
-    int i;
-    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
     return trf__load(x);
 }
 #endif
@@ -594,7 +585,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     const trf_real *from = p->add ? c : p->bias ? p->bias + at : NULL;
     int32_t own_sums[TRF__WIDE];
     float own_scales[TRF__WIDE];
-    trf__v16 x, y, first = from ? trf__load_n(from, n) : trf__set(0);
+    trf__v16 first = from ? trf__load_n(from, n) : trf__set(0);
     if (low) {
         memset(own_sums, 0, sizeof own_sums);
         memset(own_scales, 0, sizeof own_scales);
@@ -603,8 +594,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
         sums = own_sums;
         scales = own_scales;
     }
-    x = trf__of_ints(sums);
-    y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
+    trf__v16 x = trf__of_ints(sums);
+    trf__v16 y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
     trf__store_n(c, trf__fma(trf__opaque(x), trf__opaque(y), trf__opaque(first)), n);
 }
 
@@ -618,20 +609,19 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    int64_t i, j, r, q;
     (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
-    for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
-        for (i = 0; i < p.m; i += kernel->rows) {
+    for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)
+        for (int64_t i = 0; i < p.m; i += kernel->rows) {
             int64_t rows = trf__min64(kernel->rows, p.m - i);
             int64_t n = trf__min64(TRF__INT8_PANELS, n_panels - j);
             const char *x = p.left + (size_t)i * p.left_step, *w = panels + (size_t)j * step;
             kernel->function(sums, x, p.left_step, rows, w, step, n, deep);
-            for (r = 0; r < rows; r++) {
+            for (int64_t r = 0; r < rows; r++) {
                 float scale;
                 memcpy(&scale, x + (size_t)r * p.left_step + scale_at, sizeof scale);
-                for (q = 0; q < n; q++)
+                for (int64_t q = 0; q < n; q++)
                     trf__int8_store(&p, i + r, 16 * (j + q) - skip, sums + (r * n + q) * 16, scale,
                                     (const float *)(const void *)(w + (size_t)q * step +
                                                                   trf__int8_scales_at(p.k)));

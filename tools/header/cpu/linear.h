@@ -47,12 +47,11 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
 TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns,
                               int64_t ld, int first)
 {
-    int64_t r, c, r0;
     if (first) memset(sum, 0, (size_t)columns * sizeof *sum);
-    for (r0 = 0; r0 < rows; r0 += 64)
-        for (c = 0; c < columns; c += 16) {
+    for (int64_t r0 = 0; r0 < rows; r0 += 64)
+        for (int64_t c = 0; c < columns; c += 16) {
             trf__v16 partial = trf__set(0);
-            for (r = r0; r < trf__min64(rows, r0 + 64); r++)
+            for (int64_t r = r0; r < trf__min64(rows, r0 + 64); r++)
                 partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
             trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial),
                          columns - c);
@@ -91,8 +90,7 @@ TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 
 TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
-    int i;
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         const trf__linear_dw *p = &products[i];
         trf__dw_job j = { p->dw, p->db, trf__from(p->dy), trf__from(p->x), p->rows, p->out, p->in,
                          p->out, p->first };
@@ -174,12 +172,12 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s, steep, end = trf__act_far(kind);
+        trf__v16 end = trf__act_far(kind);
         h = trf__min(trf__max(h, trf__sub(trf__set(0), end)), end);
-        s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
-        steep = kind == TRF_SILU ? h
-            : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
-                       trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
+        trf__v16 s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
+        trf__v16 steep = kind == TRF_SILU ? h
+                     : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
+                                trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
         return trf__mul(s, trf__fma(steep, trf__sub(trf__set(1), s), trf__set(1)));
     }
 }
@@ -187,16 +185,16 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(j->width), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->width; c += 16) {
+        for (int64_t c = 0; c < j->width; c += 16) {
             int64_t n = j->width - c;
             trf__v16 a = trf__act_of(j->kind, trf__load_n(h + c, n));
             if (j->gate) a = trf__mul(a, trf__load_n(h + j->width + c, n));
@@ -217,14 +215,14 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
                                          int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->width), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * tile_rows; row < end; row++) {
+    for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-        for (c = 0; c < j->width; c += 16) {
+        for (int64_t c = 0; c < j->width; c += 16) {
             int64_t at = (row << j->gate) * j->width + c, n = j->width - c;
             const trf_real *h = trf__from(j->h) + at;
             trf_real *dh = trf__to(j->dh) + at;

@@ -98,8 +98,8 @@ TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, t
 {
     const trf_real *t = trf__teachers_row(l, row);
     trf__v16 sum = trf__set(0);
-    int64_t c, n = l->vocab;
-    for (c = 0; c < n; c += 16) {
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 q = trf__mul(trf__exp(trf__load_n(t + c, n - c)), trf__first(n - c));
         sum = trf__fma(q, trf__below(z + c, n - c, maximum), sum);
     }
@@ -111,8 +111,8 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
 {
     const trf_real *t = trf__teachers_row(l, row);
     const trf__v16 share = trf__set((trf_real)(-weight * l->share));
-    int64_t c, n = l->vocab;
-    for (c = 0; c < n; c += 16)
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
                                       trf__load_n(dz + c, n - c)), n - c);
 }
@@ -122,24 +122,24 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
 TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
-    int64_t c, n = l->vocab;
-    trf_real maximum, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
-    trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
-    double log_sum, all, taught = 0;
+    int64_t n = l->vocab;
+    trf_real at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf__v16 sum = trf__set(0), total = trf__set(0);
+    double taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
         memset(z, 0, (size_t)n * sizeof *z);
         return 0;
     }
-    maximum = trf__max_of(z, n);
-    at_target = z[target];
-    m = trf__set(maximum);
-    factor = trf__set((trf_real)TRF__SMALL);
-    off = trf__set(-maximum * (trf_real)TRF__SMALL);
+    trf_real maximum = trf__max_of(z, n);
+    trf_real at_target = z[target];
+    trf__v16 m = trf__set(maximum);
+    trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    trf__v16 off = trf__set(-maximum * (trf_real)TRF__SMALL);
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
     /* total: the sum of z - maximum, scaled */
-    for (c = 0; c < n; c += 16) {
+    for (int64_t c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
         /* the minimum: the zeros beyond the end may be far above m */
         trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));
@@ -147,9 +147,9 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
-    log_sum = trf__ln((double)trf__sum(sum));
+    double log_sum = trf__ln((double)trf__sum(sum));
     /* the sum of all log-probabilities, for label smoothing */
-    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
+    double all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     if (l->teachers) l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
@@ -161,15 +161,15 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
                            int32_t *hit)
 {
     int32_t target = l->targets[row];
-    int64_t c, n = l->vocab;
+    int64_t n = l->vocab;
     trf__v16 scale = trf__set(1 / trf__row_loss(l, row, z, hit)), off = trf__set((trf_real)-l->off);
     if (!l->dx || target < 0) return;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), scale, off), n - c);
     /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
-    for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
+    for (int64_t c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
     if (l->teachers) trf__teach_row(l, row, weight, z);
 }
 
@@ -184,12 +184,11 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
     const float *y = l->numbers + row * n;
     double loss = 0, each = weight / (double)n, dz;
     trf_real less[TRF__WIDE];
-    int64_t c, k;
     *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
-    for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
+    for (int64_t c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
         trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
         trf__store(less, trf__exp(trf__min(x, minus)));
-        for (k = c; k < n && k < c + TRF__WIDE; k++) {
+        for (int64_t k = c; k < n && k < c + TRF__WIDE; k++) {
             double e = (double)less[k - c];
             loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
             *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
@@ -215,16 +214,15 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
 {
     const trf__loss *l = j->l;
     const trf_real most[2] = { trf__max_of(p->z[0], l->vocab), trf__max_of(p->z[1], l->vocab) };
-    int64_t c, n = l->vocab;
+    int64_t n = l->vocab;
     double mean[2];
-    int k;
-    for (c = 0; c < n; c += 16)
+    for (int64_t c = 0; c < n; c += 16)
         trf__store_n(p->u + c, trf__sub(trf__below(p->z[0] + c, n - c, most[0]),
                                         trf__below(p->z[1] + c, n - c, most[1])), n - c);
-    for (k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) {
         const trf_real sum = trf__row_loss(l, pair + k * l->pairs, p->z[k], &hit[k]);
         trf__v16 apart = trf__set(0);
-        for (c = 0; c < n; c += 16)
+        for (int64_t c = 0; c < n; c += 16)
             apart = trf__fma(trf__load_n(p->z[k] + c, n - c), trf__load_n(p->u + c, n - c), apart);
         p->scale[k] = 1 / sum;
         mean[k] = (double)trf__sum(apart) / (double)sum;
@@ -240,22 +238,21 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
     const trf__v16 part = trf__set((trf_real)(weight / 2)),
                    off = trf__set((trf_real)(-weight / 2 * l->off)),
                    a = trf__set((trf_real)(weight / 2 * l->consistency));
-    int64_t c, n = l->vocab;
-    int k;
-    for (c = 0; c < n; c += 16) {
+    int64_t n = l->vocab;
+    for (int64_t c = 0; c < n; c += 16) {
         const trf__v16 between = trf__load_n(p->u + c, n - c);
-        trf__v16 own[2], u;
-        for (k = 0; k < 2; k++)
+        trf__v16 own[2];
+        for (int k = 0; k < 2; k++)
             own[k] = trf__mul(trf__load_n(p->z[k] + c, n - c), trf__set(p->scale[k]));
-        for (k = 0; k < 2; k++) {
-            u = k ? trf__sub(trf__set(p->mean[1]), between)
-                : trf__sub(between, trf__set(p->mean[0]));
+        for (int k = 0; k < 2; k++) {
+            trf__v16 u = k ? trf__sub(trf__set(p->mean[1]), between)
+                         : trf__sub(between, trf__set(p->mean[0]));
             trf__store_n(p->z[k] + c, trf__fma(own[k], trf__fma(u, a, part),
                                                trf__fma(trf__sub(own[k], own[1 - k]), a, off)),
                          n - c);
         }
     }
-    for (k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) {
         p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
         if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
         if (l->teachers) trf__teach_row(l, pair, weight / 2, p->z[k]);
@@ -328,15 +325,14 @@ TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
     const trf__loss *l = j->l;
     trf__sums sums;
-    int64_t i;
     TRF__ZERO(sums);
-    for (i = 0; i < l->rows; i++) {
+    for (int64_t i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];
         sums.correct += j->hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
-    for (i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
+    for (int64_t i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
     trf__store_loss(l, now, &sums);
 }
 
@@ -344,10 +340,10 @@ TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 TRF__FN void trf__loss_gather(trf__loss_job *j)
 {
     const trf__loss *l = j->l;
-    int64_t i, d = l->d;
+    int64_t d = l->d;
     j->x = l->pairs ? j->pair_x : trf__from(l->x) + j->row0 * d;
     j->dx = !l->dx ? NULL : l->pairs ? j->pair_dx : trf__to(l->dx) + j->row0 * d;
-    for (i = 0; l->pairs && i < j->rows; i++)
+    for (int64_t i = 0; l->pairs && i < j->rows; i++)
         memcpy(j->pair_x + i * d, trf__from(l->x) + trf__loss_place(l, j->row0 + i) * d,
                (size_t)d * sizeof(trf_real));
 }
@@ -356,7 +352,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles, i;
+    int64_t tiles;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
@@ -400,7 +396,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__dw_all(run, &dw);
         }
 #endif
-        for (i = 0; l->pairs && l->dx && i < job.rows; i++)
+        for (int64_t i = 0; l->pairs && l->dx && i < job.rows; i++)
             memcpy(trf__to(l->dx) + trf__loss_place(l, job.row0 + i) * l->d, job.dx + i * l->d,
                    (size_t)l->d * sizeof(trf_real));
     }

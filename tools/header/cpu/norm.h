@@ -32,21 +32,21 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     static const trf_real nothing[TRF__WIDE] = {0};
     const trf_real *bias = j->bias ? j->bias : nothing;
     int64_t bias_step = j->bias != NULL;
-    trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
-    int64_t c, d = j->d;
+    trf__v16 sum = trf__set(0), squares = trf__set(0);
+    int64_t d = j->d;
     /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
        mean */
-    for (c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
+    for (int64_t c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
-    mean = trf__set(stats[0]);
-    for (c = 0; c < d; c += 16) {
+    trf__v16 mean = trf__set(stats[0]);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
         squares = trf__fma(centered, centered, squares);
     }
     stats[1] = (trf_real)trf__norm_factor(j->rule, (double)trf__sum(squares), d, j->epsilon);
-    factor = trf__set(stats[1]);
-    for (c = 0; c < d; c += 16) {
+    trf__v16 factor = trf__set(stats[1]);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
         trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c),
                                      trf__load_n(bias + c * bias_step, d - c)), d - c);
@@ -57,17 +57,17 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm *j = (const trf__norm *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
+    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
             const trf_real *sub = trf__from(j->sub) + row * d;
             trf_real *sum = trf__to(j->s) + row * d;
             trf__mask mask;
             if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
-            for (c = 0; c < d; c += 16) {
+            for (int64_t c = 0; c < d; c += 16) {
                 trf__v16 a = trf__load_n(x + c, d - c), b = trf__load_n(sub + c, d - c);
                 a = dropping ? trf__fma(b, trf__mask_chunk(&mask, c / 16), a) : trf__add(a, b);
                 trf__store_n(sum + c, a, d - c);
@@ -101,12 +101,12 @@ TRF__INLINE trf__v16 trf__norm_dy(const trf__norm_gradient *j, int64_t at, int64
 TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 {
     static const trf_real nothing[TRF__WIDE] = {0};
-    const trf_real *more, *s = trf__from(j->s);
-    int64_t c, d = j->d, at = row * d, more_step;
-    double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
+    const trf_real *s = trf__from(j->s);
+    int64_t d = j->d, at = row * d;
+    double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope;
     trf__v16 center = trf__set((trf_real)mean), factor = trf__set((trf_real)r);
-    trf__v16 sum = trf__set(0), dot = trf__set(0), average, pull;
-    for (c = 0; c < d; c += 16) {
+    trf__v16 sum = trf__set(0), dot = trf__set(0);
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         sum = trf__fma(g, gain, sum);
@@ -114,17 +114,17 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         dot = trf__fma(trf__mul(g, centered), gain, dot);
     }
     if (j->rule == TRF_NORM_ANNOTATED) {
-        deviation = 1 / r - j->epsilon;
+        double deviation = 1 / r - j->epsilon;
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
     /* Without ds_in zeros are added. A branch would let compilers share the product between both
        cases, and then they do not fuse it. */
-    more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
-    more_step = j->ds_in != NULL;
-    average = trf__set(j->rule == TRF_NORM_RMS ? 0
-                       : (trf_real)(-(double)trf__sum(sum) / (double)d));
-    pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
-    for (c = 0; c < d; c += 16) {
+    const trf_real *more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
+    int64_t more_step = j->ds_in != NULL;
+    trf__v16 average = trf__set(j->rule == TRF_NORM_RMS ? 0
+                                : (trf_real)(-(double)trf__sum(sum) / (double)d));
+    trf__v16 pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
+    for (int64_t c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
@@ -164,13 +164,13 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
 TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t row, r0, d = j->d, c = tile * 16, n = d - c;
+    int64_t d = j->d, c = tile * 16, n = d - c;
     trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
     trf__v16 all_bias = j->first || !j->dbias ? trf__set(0) : trf__load_n(j->dbias + c, n);
     (void)run; (void)worker;
-    for (r0 = 0; r0 < j->rows; r0 += 64) {
+    for (int64_t r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
-        for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
+        for (int64_t row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
             trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
             trf__v16 normal = trf__mul(trf__sub(trf__load_n(trf__from(j->s) + row * d + c, n),
                                                 mean),
@@ -209,10 +209,10 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__span *span = &j->spans[tile];
     const trf_real *x = trf__from(j->from) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
-    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0), sum;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
     (void)run; (void)worker;
     for (c = 0; c < j->d; c += 16) {
-        sum = trf__set(0);
+        trf__v16 sum = trf__set(0);
         for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
         trf__store_n(trf__to(j->to) + tile * j->d + c, trf__mul(sum, share), j->d - c);
     }
@@ -229,11 +229,11 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
     const trf__span *span = &j->spans[tile];
     const trf_real *dy = trf__from(j->from) + tile * j->d;
     trf_real *dx = trf__to(j->to) + span->query * j->d;
-    int64_t n = trf__pooled(span, j->most), r, c;
+    int64_t n = trf__pooled(span, j->most);
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
     (void)run; (void)worker;
-    for (r = 0; r < span->n_query; r++)
-        for (c = 0; c < j->d; c += 16)
+    for (int64_t r = 0; r < span->n_query; r++)
+        for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dx + r * j->d + c,
                          r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0),
                          j->d - c);

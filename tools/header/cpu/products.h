@@ -56,9 +56,8 @@ TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t til
 {
     const trf__conversion *j = (const trf__conversion *)job;
     const trf__product *p = j->p;
-    int64_t i;
     (void)worker;
-    for (i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
+    for (int64_t i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
         j->format->convert((char *)(void *)trf__cpu_of(run)->work + (size_t)i * p->left_step,
                            p->a.at + i * p->a.row, p->k);
 }
@@ -103,9 +102,8 @@ TRF__FN int trf__format_of(const trf_device *device)
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
                            int64_t ld)
 {
-    int64_t r, c;
-    for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c += 16) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c += 16) {
             trf_real *at = y + r * ld + c;
             int64_t n = columns - c;
             trf__store_n(at, trf__add(trf__load_n(at, n), trf__load_n(b + c, n)), n);
@@ -188,11 +186,10 @@ TRF__FN void trf__bf16x3_divide(trf__product_job *j, int threads)
    they would have fewer than 64 rows and columns. */
 TRF__FN void trf__blas_divide(trf__product_job *j)
 {
-    int64_t *longer;
     j->rows = trf__transposed(&j->p) ? 256 : 1024;
     j->columns = trf__transposed(&j->p) ? 256 : trf__max64(1, j->p.n);
     while (trf__ceil_div(j->p.m, j->rows) * trf__ceil_div(j->p.n, j->columns) < 4) {
-        longer = j->rows >= j->columns ? &j->rows : &j->columns;
+        int64_t *longer = j->rows >= j->columns ? &j->rows : &j->columns;
         if (*longer <= 64) break;
         *longer = trf__round_up(trf__ceil_div(*longer, 2), 16);
     }

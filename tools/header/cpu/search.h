@@ -95,8 +95,7 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
-    int64_t c;
-    for (c = 0; c < n; c += 16) top = trf__max(top, trf__load(z + c));
+    for (int64_t c = 0; c < n; c += 16) top = trf__max(top, trf__load(z + c));
     trf__store(most, top);
 }
 
@@ -105,28 +104,25 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    const int32_t *ids;
-    trf_real *kept;
-    int32_t low = 0, high = r->n_alone, i;
-    int64_t k;
+    int32_t low = 0, high = r->n_alone;
     while (low < high) {                /* the first one of this slice */
         int32_t middle = low + (high - low) / 2;
         if (r->alone[middle] < column) low = middle + 1; else high = middle;
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
+    for (int32_t i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
         int32_t banned = r->ids[row * r->stride + r->history + i];
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+    for (int64_t k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
         if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
             r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;
-    ids = r->ids + row * r->stride;
-    kept = r->kept + row * (r->stride + r->n_alone);
-    for (i = 0; i < r->counts[2 * row]; i++) {
+    const int32_t *ids = r->ids + row * r->stride;
+    trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    for (int32_t i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
         z[ids[i] - column] = -(trf_real)HUGE_VAL;
@@ -143,11 +139,11 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
-    int32_t only = t->only ? t->only[row] : TRF__ANY, e;
+    int32_t only = t->only ? t->only[row] : TRF__ANY;
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
     /* forbidden ends also leave the softmax */
-    for (e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
+    for (int32_t e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
         int32_t end = e < 0 ? t->eos : t->ends.ids[e];
         if (end < column || end >= column + columns) continue;
         if (t->rest) t->rest[(e + 1) * t->rows + row] = (double)z[end - column];
@@ -182,7 +178,7 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
-    int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
+    int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows;
     int64_t column = tile / blocks * TRF__TOP_COLUMNS;
     int64_t columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
@@ -194,10 +190,10 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     if (p.bias) p.bias += column;
     if (!t->mixed)
         trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
-    for (r = 0; t->mixed && r < p.m; r++)
+    for (int64_t r = 0; t->mixed && r < p.m; r++)
         memcpy(z + r * j->columns, t->mixed + (row + r) * t->vocab + column,
                (size_t)columns * sizeof *z);
-    for (r = 0; r < p.m; r++)
+    for (int64_t r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
 }
@@ -209,11 +205,10 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
 {
     trf_real each[TRF__WIDE];
     double most = t->rest[row], sum = 0;
-    int32_t k;
     if (!t->ends.n) return most;
-    for (k = 1; k <= t->ends.n; k++)
+    for (int32_t k = 1; k <= t->ends.n; k++)
         if (t->rest[k * t->rows + row] > most) most = t->rest[k * t->rows + row];
-    for (k = 0; k <= t->ends.n; k++) {
+    for (int32_t k = 0; k <= t->ends.n; k++) {
         trf__store(each, trf__exp(trf__set((trf_real)(t->rest[k * t->rows + row] - most))));
         sum += (double)each[0];
     }
@@ -230,23 +225,23 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
     int64_t at = row * (t->n + t->rules.n_phrase_next);
-    double *to = t->log_probabilities + at, sum = 0, lse;
+    double *to = t->log_probabilities + at, sum = 0;
     trf_real most = sums[0], e[TRF__WIDE];
-    int64_t i, k, s, found = 0;
+    int64_t found = 0;
     (void)run; (void)worker;
-    for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
-    for (s = 0; s < j->slices; s++) {
+    for (int64_t s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
+    for (int64_t s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
         /* a product of two floats is exact in double, so an fma gives the same bits */
         sum += (double)e[0] * (double)sums[2 * s + 1];
     }
-    lse = (double)most + trf__ln(sum);
+    double lse = (double)most + trf__ln(sum);
     /* the other slices' tokens are inserted into the list of the first */
     while (found < t->n && ids[found] >= 0) found++;
-    for (k = t->n; k < j->slices * t->n; k++)
+    for (int64_t k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
     if (t->scores) lse = 0;
-    for (i = 0; i < t->n; i++) {
+    for (int64_t i = 0; i < t->n; i++) {
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
@@ -264,10 +259,9 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
     trf__top_job job;
-    int64_t i;
     trf__top_scratch_layout(t->work, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
-    for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
+    for (int64_t i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
     job.all = trf__product_of(NULL, job.columns, t->rows, t->vocab, t->d,
@@ -299,18 +293,17 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
     const trf__mix *j = (const trf__mix *)job;
     trf_real *sum = j->sum + row * j->vocab;
     const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
-    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all, off, factor;
+    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all;
     int64_t c, n = j->vocab;
-    double log_all;
     (void)run; (void)worker;
     for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
         trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
         all = trf__fma(e, trf__first(n - c), all);
     }
-    log_all = trf__ln((double)trf__sum(all));
+    double log_all = trf__ln((double)trf__sum(all));
     if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
-    off = trf__set((trf_real)log_all);
-    factor = trf__set((trf_real)j->weight);
+    trf__v16 off = trf__set((trf_real)log_all);
+    trf__v16 factor = trf__set((trf_real)j->weight);
     for (c = 0; c < n; c += 16) {
         trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
         trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);
@@ -339,9 +332,8 @@ TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 
 TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
 {
-    int64_t r;
     (void)run;
-    for (r = 0; r < j->rows; r++) {
+    for (int64_t r = 0; r < j->rows; r++) {
         int32_t *to = j->to + r * j->stride, at = j->position[r];
         if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
         to[at] = j->slots[r];
@@ -352,16 +344,15 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
    2, area), then (area, width / 2). */
 TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 {
-    int64_t r, c, half = j->width / 2;
+    int64_t half = j->width / 2;
     (void)run;
-    for (r = 0; r < j->rows; r++) {
+    for (int64_t r = 0; r < j->rows; r++) {
         const trf_real *from = trf__from(j->fresh) + r * j->width;
         int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
-        trf_real *to;
         if (slot < 0) continue;
-        to = trf__to(j->cache) + (slot - i) * j->width;
+        trf_real *to = trf__to(j->cache) + (slot - i) * j->width;
         if (!j->area) { memcpy(to, from, (size_t)j->width * sizeof *to); continue; }
-        for (c = 0; c < half; c++) {
+        for (int64_t c = 0; c < half; c++) {
             /* attention reads keys by sixteen: those that are not there yet must not overflow */
             if (i % 16 == 0) trf__store(to + c * j->area + i, trf__set(0));
             to[c * j->area + i] = from[c];
@@ -379,7 +370,6 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
-    int64_t r;
     (void)run;
     for (; k < end; k++) {
         int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
@@ -389,7 +379,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         trf__reorder_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
-    for (r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
-    for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
+    for (int64_t r = now.rows; r < a->rows; r++) trf__reorder_padding(a, r);
+    for (int64_t r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }

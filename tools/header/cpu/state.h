@@ -101,11 +101,10 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
     size_t each = trf__scratch_bytes(longest, d_head,
                                      trf__product_scratch(run, weight, cpu->bf16x3));
     size_t work = trf__work_bytes(run, weight, converted);
-    void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
     if (work < cpu->work_bytes) work = cpu->work_bytes;
     if (each == cpu->scratch_each && work == cpu->work_bytes) return TRF_OK;
-    memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
+    void *memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
     TRF__FAIL_IF(!memory, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
                  (unsigned long long)trf__cpu_bytes(cpu, each, work));
     trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
@@ -120,7 +119,6 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
 TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = TRF__NEW_ZEROED(trf__cpu, &run->hooks, 1);
-    trf_status status;
     TRF__FAIL_IF(!cpu, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
@@ -128,7 +126,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->blas_asked = run->device.products == TRF_PRODUCTS_CBLAS;
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_amx();
     cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_amx();
-    status = trf__process_of(run)->open(cpu, &run->hooks, err);
+    trf_status status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
 }

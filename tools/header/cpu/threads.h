@@ -97,11 +97,10 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
 {
     trf__team *team = trf__cpu_of(run)->team;
     trf__tiling work;
-    int64_t tile;
     work.function = function; work.run = run; work.job = job; work.n_tiles = n_tiles;
     if (team && workers > 1 && n_tiles > 1 && trf__process_of(run)->share(team, workers, &work))
         return;
-    for (tile = 0; tile < n_tiles; tile++) {
+    for (int64_t tile = 0; tile < n_tiles; tile++) {
         TRF__TILE_HOOK(&work, 0);
         function(run, job, tile, 0);
     }
@@ -386,10 +385,9 @@ TRF__FN int trf__processors(void)
     long n = 0;
 #if defined(CPU_SETSIZE) || defined(__linux__)
     unsigned long set[TRF__MAX_THREADS / (8 * sizeof(long))];
-    size_t i;
     memset(set, 0, sizeof set);
     if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
-        for (i = 0; i < sizeof set / sizeof *set; i++)
+        for (size_t i = 0; i < sizeof set / sizeof *set; i++)
             /* each iteration clears the lowest bit */
             for (; set[i]; set[i] &= set[i] - 1) n++;
 #endif
@@ -456,9 +454,9 @@ TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, 
     int64_t first = work->n_tiles * owner / team->threads,
         last = work->n_tiles * (owner + 1) / team->threads,
         each = trf__max64(1, (last - first) / TRF__TURNS);
-    uint32_t *taken = &team->workers[owner].taken, turns, old;
+    uint32_t *taken = &team->workers[owner].taken, turns;
     if (first == last) return 0;        /* of few tiles most threads have none */
-    old = __atomic_load_n(taken, __ATOMIC_RELAXED);
+    uint32_t old = __atomic_load_n(taken, __ATOMIC_RELAXED);
     do {
         turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
         if (first + turns * each >= last) return 0;
@@ -474,8 +472,7 @@ TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, 
 TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
 {
     int64_t tile, end;
-    int i;
-    for (i = 0; i < team->threads; i++)
+    for (int i = 0; i < team->threads; i++)
         while (trf__turn_take(team, work, (worker + i) % team->threads, &tile, &end))
             for (; tile < end; tile++) {
                 TRF__TILE_HOOK(work, worker);
@@ -489,8 +486,7 @@ TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worke
 TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
 {
     uint32_t round;
-    int i;
-    for (i = 0; i < team->spins; i++) {
+    for (int i = 0; i < team->spins; i++) {
         if ((round = __atomic_load_n(&team->round, __ATOMIC_ACQUIRE)) != seen) return round;
         trf__pause();
     }
@@ -542,9 +538,8 @@ TRF__FN void trf__worker_run(trf__worker *worker)
 /* Begins another round and wakes `wanted` of the sleeping workers. */
 TRF__FN void trf__wake_workers(trf__team *team, int wanted)
 {
-    int sleeping;
     __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
-    sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
+    int sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping == 0) return;
     /* a worker about to sleep now either sleeps or has seen the round */
     trf__lock_take(&team->lock);
@@ -556,8 +551,7 @@ TRF__FN void trf__wake_workers(trf__team *team, int wanted)
 /* The caller waits until no worker is inside: the work and its job are on the caller's stack. */
 TRF__FN void trf__await_workers(trf__team *team)
 {
-    int i;
-    for (i = 0; i < team->spins; i++) {
+    for (int i = 0; i < team->spins; i++) {
         if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE) == 0) return;
         trf__pause();
     }
@@ -626,11 +620,10 @@ TRF__FN int trf__team_make(trf__team *team)
 TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
                                   trf_error *err)
 {
-    trf__team *team;
     int n;
     *to = NULL;
     if (threads < 2) return TRF_OK;
-    team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
+    trf__team *team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
     TRF__FAIL_IF(!team, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
     team->threads = threads;
     team->process = trf__process_id();

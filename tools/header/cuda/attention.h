@@ -152,7 +152,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                float s = 0, higher, shrink, e;
+                float s = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
                     trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
@@ -162,9 +162,9 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
                 }
                 if (key + lane < seen) s = trf__gpu_score(&h, s, i, key + lane);
                 /* online softmax: the new maximum, and the factor of what has been summed so far */
-                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
-                shrink = expf((maximum - higher) * h.scores);
-                e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
+                float higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
+                float shrink = expf((maximum - higher) * h.scores);
+                float e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
                 maximum = higher;
                 sum = sum * shrink + trf__warp_sum(e);
                 /* after the sum: dropout applies to normalized weights */
@@ -392,9 +392,9 @@ template <int TURNED>
 TRF__DEVICE uint32_t trf__mma_kept(const trf__gpu_head *h, const trf__now *now, int query, int key)
 {
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    uint32_t drawn, bits = 0;
+    uint32_t bits = 0;
     if (!now || !h->in->drop.threshold) return 0xFF;
-    drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
+    uint32_t drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
     TRF__UNROLLED for (int k = 0; k < (TURNED ? 8 : 4); k++) {
         int j = k / 2 % 2, i = k % 2, e = k / 4;
         uint32_t of = __shfl_sync(0xFFFFFFFFu, drawn,
@@ -426,12 +426,12 @@ TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__m
 {
     int t = (int)threadIdx.x % 4;
     TRF__UNROLLED for (int i = 0; i < 2; i++) {
-        float higher = rows->maximum[i], shrink;
+        float higher = rows->maximum[i];
         int seen = rows->seen[i] - key - t * 2;
         TRF__UNROLLED for (int j = 0; j < 4 * N; j++)
             if (j / 2 * 8 + j % 2 < seen) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
         higher = trf__quad_max(higher);
-        shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
+        float shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
         rows->maximum[i] = higher;
         rows->sum[i] *= shrink;
         TRF__UNROLLED for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
@@ -554,7 +554,8 @@ TRF__FN int trf__mma_share(const trf__attention_in *in)
     ((share) == 4 ? kernel<width, 4> : (share) == 2 ? kernel<width, 2> : kernel<width, 1>)
 /* Starts a kernel with a block for each `share` heads. */
 #define TRF__LAUNCH_SHARED(run, what, j, share, kernel) \
-    trf__launch<TRF__MMA_THREADS>(run, what, trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
+    trf__launch<TRF__MMA_THREADS>(run, what, \
+                                  trf__ceil_div((j)->in.n_spans * (j)->in.heads, share), \
                                   (j)->in.d_head <= 32 ? TRF__OF_SHARE(share, kernel, 32) \
                                                        : TRF__OF_SHARE(share, kernel, 64), \
                                   *(j), (run)->now, 1)
@@ -593,8 +594,8 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
     trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
     for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
         float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
-        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
+        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first;
+        for (int64_t k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
             float s = 0;
             int64_t key = trf__key_row(&h, k) * a.in.ldk + h.key_first;
             for (int64_t c = 0; c < a.in.d_head; c++)
@@ -603,10 +604,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             maximum = fmaxf(maximum, s);
         }
         maximum = trf__block_max(maximum, shared);
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
+        for (int64_t k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
             sum += w[k] = expf((w[k] - maximum) * h.scores);
         sum = trf__block_sum(sum, shared);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
+        for (int64_t k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
             w[k] = k < seen && sum != 0 ? w[k] / sum : 0;
     }
 }

@@ -104,9 +104,8 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
         const int32_t *rows = j.groups.rows;
-        float *dw;
         if (j.groups.first[k] == j.groups.first[k + 1]) break;
-        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        float *dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = dw[c];
             for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
@@ -126,9 +125,8 @@ template <class A> TRF__KERNEL void trf__gpu_table_gradient(trf__embed_gradient 
     int64_t parts = (j.d + blockDim.x - 1) / blockDim.x;
     for (int64_t k = blockIdx.x; k < size * parts; k += gridDim.x) {
         int64_t p = k / parts, c = k % parts * blockDim.x + threadIdx.x;
-        float sum;
         if (c >= j.d) continue;
-        sum = j.first_table ? 0 : table[p * j.d + c];
+        float sum = j.first_table ? 0 : table[p * j.d + c];
         for (int64_t row = 0; row < j.rows; row++)
             if ((place ? place[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
         table[p * j.d + c] = sum;
@@ -289,8 +287,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x, int64_t rows, int64_t columns, int first)
 {
-    int64_t c;
-    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
+    for (int64_t c = 0; c < columns; c += TRF__CUDA_SUMS) {
         trf__column_sums_job j = trf__sums_job(run, 1, rows,
                                                trf__min64(TRF__CUDA_SUMS, columns - c), first);
         j.sums[0] = sum + c;
@@ -304,8 +301,7 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
    16 bits. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
-    int i;
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         const trf__linear_dw *j = &products[i];
         trf__lt p;
         TRF__ZERO(p);

@@ -73,12 +73,11 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
 {
     const int32_t target = l.targets[row];
     const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
-    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0, at_target, at_zero;
-    int64_t c;
-    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0;
+    for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
         maximum = fmaxf(maximum, trf__as_float(z[c]));
     maximum = *most = trf__block_max(maximum, shared);
-    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+    for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
         all += expf(trf__as_float(z[c]) - maximum);
         total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
         if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
@@ -86,8 +85,8 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
     *sum = trf__block_sum(all, shared);
     if (t) taught = trf__block_sum(taught, shared);
     total = trf__block_sum(total, shared);
-    at_target = target >= 0 ? trf__as_float(z[target]) : 0;
-    at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+    float at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+    float at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
     /* all threads have read z[target] and z[zero_column]: now z may become dz */
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -136,26 +135,26 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
         float most[2], sum[2], mean[2] = { 0, 0 };
-        int64_t pair = pair0 + r, c;
+        int64_t pair = pair0 + r;
         int32_t target = l.targets[pair];
         const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
         for (int k = 0; k < 2; k++)
             trf__gpu_row_loss(l, z[k], pair + k * l.pairs, shared, &at.hit[2 * pair + k], &most[k],
                               &sum[k]);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             for (int k = 0; k < 2; k++) mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
         }
         for (int k = 0; k < 2; k++) mean[k] = trf__block_sum(mean[k], shared) / sum[k];
         if (threadIdx.x == 0)
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };
             for (int k = 0; k < 2; k++) {
-                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
-                dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
+                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0];
+                float dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
                 dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
                 if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
                 trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
@@ -225,7 +224,7 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 {
-    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), rows;
     const int paired = l->pairs > 0;
     trf__cuda_loss at;
     trf__linear z;
@@ -233,7 +232,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__cuda_loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
     z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
-    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+    for (int64_t row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
         z.x = paired ? at.pair_x : trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
         if (paired)
@@ -337,18 +336,18 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
     TRF__SHARED(trf__adam_job, job, 1);
     const float most = (float)TRF__MAX_GRADIENT;
-    float rate, v_scale, inside, outside, least_root, scale1, scale2;
+    float v_scale, outside, scale2;
     if (a.clip_result->skipped) return;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
         int decay = a.tiles[t].decay;
-        float l2, shrink;
+        float shrink;
         if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
         __syncthreads();
-        rate = (float)-job->rate; v_scale = (float)job->v_scale;
-        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
-        least_root = (float)job->least_root;
-        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
+        float rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        float inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        float scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+        float least_root = (float)job->least_root;
+        float l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
         for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
             int64_t i = a.tiles[t].begin + k;
             float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),

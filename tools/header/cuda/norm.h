@@ -31,7 +31,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
     for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
          row += warps) {
         const trf__act *s = j.sub ? j.s : j.x;
-        float begin, mean, r, sum = 0, squares = 0;
+        float sum = 0, squares = 0;
         for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
             float factor[TRF__UNIT];
             trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
@@ -42,15 +42,15 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         }
         if (!j.y) continue;
         /* sums differences from the first element: see trf__norm_row */
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
+        float begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
         trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
-        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
+        float mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
         trf__lane_features(d, [&](int64_t c) {
             float centered = trf__get<A>(s, row * d + c) - mean;
             squares = fmaf(centered, centered, squares);
         });
         squares = trf__warp_sum(squares);
-        r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
+        float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
             trf__put<A>(j.y, row * d + c,
                         fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
@@ -81,7 +81,6 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
          row += warps) {
         float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
         if (j.gain) {
-            double slope;
             mean = j.stats[2 * row];
             r = j.stats[2 * row + 1];
             trf__lane_features(d, [&](int64_t c) {
@@ -92,7 +91,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
             sum = trf__warp_sum(sum);
             dot = trf__warp_sum(dot);
             /* in double, as in trf__norm_row_gradient */
-            slope = (double)r * (double)r / (double)d;
+            double slope = (double)r * (double)r / (double)d;
             if (j.rule == TRF_NORM_ANNOTATED) {
                 double deviation = 1 / (double)r - j.epsilon;
                 slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
@@ -133,8 +132,8 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
    pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
-    int64_t c, most = TRF__CUDA_SUMS / 2;
-    for (c = 0; n->gain && c < n->d; c += most) {
+    int64_t most = TRF__CUDA_SUMS / 2;
+    for (int64_t c = 0; n->gain && c < n->d; c += most) {
         trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c),
                                                n->first);
         trf__norm_gradient piece = *n;

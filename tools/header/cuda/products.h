@@ -54,10 +54,9 @@ TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
     uint64_t hash = 0xCBF29CE484222325u;
-    size_t i;
-    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
+    for (size_t i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
         * 0x100000001B3u;
-    for (i = 0; i < 64; i++) {
+    for (size_t i = 0; i < 64; i++) {
         trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
         if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
     }
@@ -109,9 +108,9 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
-    int n = 0, i;
+    int n = 0;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (i = 0; i < 4 && !s; i++)
+    for (int i = 0; i < 4 && !s; i++)
         s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
                                                  sizeof bytes);
     if (!s)
@@ -131,9 +130,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     float one = 1, more = p->add ? 1.0f : 0.0f;
     trf__lt_key key = trf__lt_key_of(p);
     trf__on_device here(run->device.index);
-    trf__plan *plan;
     trf__lt_words w;
-    cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
     /* k = 0, as in gradients without rows: D is still set */
     if (p->k == 0) {
@@ -141,8 +138,8 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
                     p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
         return;
     }
-    plan = trf__plan_of(cuda, &key);
-    s = trf__lt_describe(p, &w);
+    trf__plan *plan = trf__plan_of(cuda, &key);
+    cublasStatus_t s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
     if (!s)
         s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d,
@@ -212,11 +209,10 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
     if (run->element == sizeof *to) {
         trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
     }
-    for (at = 0; at < n; at += PIECE) {
+    for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
                     (const trf__bf16 *)(const void *)from + at, m);
@@ -263,11 +259,10 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
     if (run->element == sizeof *from) {
         trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
     }
-    for (at = 0; at < n; at += PIECE) {
+    for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
         trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
@@ -306,8 +301,7 @@ TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
 TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
 {
     trf__recorded *list = cuda->lists;
-    int i;
-    for (i = 0; i < TRF__CUDA_LISTS; i++) {
+    for (int i = 0; i < TRF__CUDA_LISTS; i++) {
         trf__recorded *other = &cuda->lists[i];
         if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
         if (other->used < list->used) list = other;
@@ -331,12 +325,10 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
 {
     trf__cuda *cuda = trf__cuda_of(run);
     trf__on_device here(run->device.index);
-    trf__recorded *list;
-    int before;
     if (cuda->failed || cuda->cannot_record) return 0;
-    list = trf__cuda_list(cuda, shape);
+    trf__recorded *list = trf__cuda_list(cuda, shape);
     /* issued once already, so its algorithms are chosen */
-    before = list->used > 0;
+    int before = list->used > 0;
     list->used = ++cuda->lists_asked;
     if (list->graph) {
         trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
@@ -357,10 +349,9 @@ TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
     trf__on_device here(run->device.index);
     trf__recorded *list = cuda->recording;
     cudaGraph_t graph = NULL;
-    cudaError_t e;
     if (!list) return 1;
     cuda->recording = NULL;
-    e = cudaStreamEndCapture(cuda->recorder, &graph);
+    cudaError_t e = cudaStreamEndCapture(cuda->recorder, &graph);
     /* an incomplete list is dropped */
     if (whole && e == cudaSuccess && !cuda->failed)
         e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);

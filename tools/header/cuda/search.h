@@ -163,12 +163,12 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
-            double x = -HUGE_VAL, y;        /* of EOS and the ends together */
+            double x = -HUGE_VAL;           /* of EOS and the ends together */
             for (int32_t k = -1; only == TRF__NOT_EOS && k < t.ends.n; k++) {
                 int32_t id = k < 0 ? t.eos : t.ends.ids[k], i = -1;
                 while (i < k && (i < 0 ? t.eos : t.ends.ids[i]) != id) i++;
                 if (i < k) continue;        /* a second time */
-                y = (double)p.logits[row * t.vocab + id] - lse;
+                double y = (double)p.logits[row * t.vocab + id] - lse;
                 x = k < 0 ? y : fmax(x, y) + log1p(exp(-fabs(x - y)));
             }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
@@ -223,11 +223,11 @@ TRF__KERNEL void trf__gpu_mix(trf__mix j)
         bool mean = j.rule == TRF_ENSEMBLE_ARITHMETIC;
         float off = (float)(log((double)trf__block_sum(all, shared)) - (mean ? log(j.weight) : 0));
         for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) {
-            float l = z[c] - most - off, before = sum[c], larger;
+            float l = z[c] - most - off, before = sum[c];
             if (!mean) sum[c] = (float)j.weight * l + (j.first ? 0 : before);
             else if (j.first) sum[c] = l;
             else {
-                larger = fmaxf(before, l);
+                float larger = fmaxf(before, l);
                 sum[c] = larger < -FLT_MAX ? larger : larger + log1pf(expf(-fabsf(before - l)));
             }
         }

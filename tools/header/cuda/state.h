@@ -53,14 +53,13 @@ TRF__FN void trf__cuda_close(trf__run *run)
 {
     trf__cuda *cuda = trf__cuda_of(run);
     trf__on_device here(run->device.index);
-    int i;
     if (!cuda) return;
     (void)cudaStreamSynchronize(cudaStreamLegacy);
-    for (i = 0; i < TRF__CUDA_STAGES; i++) {
+    for (int i = 0; i < TRF__CUDA_STAGES; i++) {
         if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
         if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
     }
-    for (i = 0; i < TRF__CUDA_LISTS; i++)
+    for (int i = 0; i < TRF__CUDA_LISTS; i++)
         if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
     if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
     if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
@@ -77,8 +76,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 {
     uint64_t workspace = TRF__CUDA_WORKSPACE;
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int i;
-    for (i = 0; i < TRF__CUDA_STAGES; i++)
+    for (int i = 0; i < TRF__CUDA_STAGES; i++)
         if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess)
             return "an event";
     if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess)
@@ -100,10 +98,9 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__cuda *cuda = TRF__NEW_ZEROED(trf__cuda, &run->hooks, 1);
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
-    const char *missing;
     TRF__FAIL_IF(!cuda, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
     run->state = cuda;
-    missing = trf__cuda_make(cuda);
+    const char *missing = trf__cuda_make(cuda);
     if (missing)
         status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be created",
                            missing);

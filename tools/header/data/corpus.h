@@ -92,11 +92,10 @@ TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
 {
     trf__draws draws;
-    int64_t i;
     draws.key = key;
     draws.next = 0;
     draws.stream = stream;
-    for (i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i > 0; i--) {
         uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
         int32_t item = items[i];
         items[i] = items[j];
@@ -115,13 +114,12 @@ TRF__FN int32_t trf__corpus_length(const trf_corpus *c, int64_t pair, int side)
 TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
-    int64_t i;
     memset(c->counts, 0, (size_t)((int64_t)c->facts.longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_ordered; i++)
+    for (int64_t i = 0; i < c->n_ordered; i++)
         c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
-    for (i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
-    for (i = 0; i < c->n_ordered; i++)
+    for (int64_t i = 1; i <= c->facts.longest; i++) c->counts[i] += c->counts[i - 1];
+    for (int64_t i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
     c->order = sorted;
@@ -132,9 +130,9 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 TRF__FN void trf__corpus_cut(trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
-    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
+    int64_t source = 0, target = 0, longest = 0, begin = 0;
     c->n_batches = 0;
-    for (i = 0; i < c->n_ordered; i++) {
+    for (int64_t i = 0; i < c->n_ordered; i++) {
         int64_t s = (int64_t)trf__corpus_length(c, c->order[i], 0) + 1;
         int64_t t = (int64_t)trf__corpus_length(c, c->order[i], 1) + 1;
         int64_t longer = trf__max64(longest, trf__max64(s, t));
@@ -157,7 +155,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
 /* Numbers the pairs of the pool: all pairs without pools, else those of its blocks. */
 TRF__FN void trf__corpus_collect(trf_corpus *c)
 {
-    int64_t block = c->pool * c->options.pool, i;
+    int64_t block = c->pool * c->options.pool;
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
     if (!c->options.pool)
@@ -167,7 +165,7 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
         }
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
-        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
+        for (int64_t i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
             c->order[c->n_ordered++] = (int32_t)i;
     }
 }
@@ -198,13 +196,12 @@ TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
 TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
 {
     int32_t size = c->options.pool;
-    int64_t i;
-    for (i = 0; i < c->n_blocks; i++) c->blocks[i] = (int32_t)i;
+    for (int64_t i = 0; i < c->n_blocks; i++) c->blocks[i] = (int32_t)i;
     if (!c->options.shuffle) return;
     trf__shuffle(c->blocks, c->n_blocks, key, TRF__SHUFFLE_BLOCKS);
-    for (i = 0; i < c->n_blocks; i++) c->pool_of[c->blocks[i]] = (int32_t)i / size;
+    for (int64_t i = 0; i < c->n_blocks; i++) c->pool_of[c->blocks[i]] = (int32_t)i / size;
     memset(c->n_in_pool, 0, (size_t)c->n_pools * sizeof *c->n_in_pool);
-    for (i = 0; i < c->n_blocks; i++)
+    for (int64_t i = 0; i < c->n_blocks; i++)
         c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
 }
 
@@ -240,7 +237,6 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->facts.longest), c->n_ids);
     int64_t pool = c->facts.pairs;
     trf__cursor cursor = trf__cursor_at(memory);
-    int side;
     c->n_pools = 1;
     c->n_blocks = 0;
     if (c->options.pool) {
@@ -254,7 +250,7 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     c->order = TRF__TAKE(int32_t, &cursor, pool);
     c->other = TRF__TAKE(int32_t, &cursor, pool);
     c->counts = TRF__TAKE(int32_t, &cursor, (int64_t)c->facts.longest + 2);
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         c->lengths[side] = TRF__TAKE(int32_t, &cursor, sentences);
         c->batch_ids[side] = TRF__TAKE(int32_t, &cursor, ids);
     }

@@ -62,14 +62,12 @@ TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
 
 TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const trf_corpus_options *o, trf_error *err)
 {
-    trf__token_reader *r;
-    const trf_token_facts *facts;
     TRF__TRY(trf__token_open(&c->file, o->path, &o->hooks, err));
-    r = c->file;
+    trf__token_reader *r = c->file;
     TRF__TRY(trf__token_vocab(r, 0, o->source_vocab, err));
     TRF__TRY(trf__token_vocab(r, 1, o->target_vocab, err));
     TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
+    const trf_token_facts *facts = &r->form.facts;
     TRF__FAIL_IF(facts->longest > o->max_length, TRF_E_LIMIT, o->max_length, "max_length",
                  "the longest pair must have at most max_length = %d ids on a side, got %d",
                  (int)o->max_length, (int)facts->longest);
@@ -105,9 +103,8 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
 TRF__COLD
 TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 {
-    trf_hooks hooks;
     if (!corpus) return;
-    hooks = corpus->options.hooks;
+    trf_hooks hooks = corpus->options.hooks;
     trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
     trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
@@ -122,8 +119,6 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err)
 {
-    trf__pair *pair;
-    int64_t n_ids;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__FAIL_IF(corpus->file, TRF_E_STATE, -1, "corpus",
                  "expected a corpus in memory, got one that reads a token file");
@@ -133,11 +128,11 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
                              target,
                              n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
-    n_ids = corpus->n_ids + n_source + n_target;
+    int64_t n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
               &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->facts.pairs];
+    trf__pair *pair = &corpus->pairs[corpus->facts.pairs];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
@@ -155,14 +150,12 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
                                          int32_t length, trf_error *err)
 {
     trf_status status = TRF_OK;
-    trf_corpus before;
-    int64_t i;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (length < 1) return trf__fail_below(err, "length", 1, length);
-    before = *corpus;
-    for (i = 0; status == TRF_OK && i < n; i += length) {
+    trf_corpus before = *corpus;
+    for (int64_t i = 0; status == TRF_OK && i < n; i += length) {
         int32_t some = (int32_t)trf__min64(length, n - i);
         /* a pair may have numbers as labels, a text has ids */
         status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
@@ -195,11 +188,10 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err)
 {
-    const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__FAIL_IF(!source_vocab && !target_vocab, TRF_E_INVALID_ARG, -1, "source_vocab",
                  "at least one of the vocabularies must be given: both are NULL");
-    texts = corpus->texts;
+    const trf__text_ids *texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
@@ -208,10 +200,9 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
-    trf_hooks hooks;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     TRF__TRY(trf__corpus_check(options, err));
-    hooks = corpus->options.hooks;
+    trf_hooks hooks = corpus->options.hooks;
     TRF__FAIL_IF(corpus->facts.epoch || corpus->batch, TRF_E_STATE, -1, "corpus",
                  "expected a corpus at its first batch, got one that has delivered some");
     TRF__FAIL_IF(corpus->facts.longest > options->max_length, TRF_E_LIMIT, options->max_length,

@@ -46,13 +46,13 @@ typedef struct trf__noisy {
 TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 {
     const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
-    size_t blank = strlen(TRF__SPACE), n;
+    size_t blank = strlen(TRF__SPACE);
     if (!token || !before || v->kind == TRF_WORDS) return 1;
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
     if (v->wordpiece) return strncmp(token, "##", 2) != 0;
     if (v->byte_bpe) return !strncmp(token, TRF__BYTE_SPACE, strlen(TRF__BYTE_SPACE));
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
-    n = strlen(before);
+    size_t n = strlen(before);
     if (n == 0) return 1;               /* no token has this id */
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
@@ -61,9 +61,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
-    int which;
     if (id == o->pad || id == o->bos || id == o->eos) return own;
-    for (which = 0; which < TRF_SPECIAL_COUNT; which++)
+    for (int which = 0; which < TRF_SPECIAL_COUNT; which++)
         if (trf_vocab_special(o->words, (trf_special)which) == id) return own;
     return id;
 }
@@ -111,9 +110,9 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
    is equally likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
-    uint64_t cuts = (uint64_t)pieces - 1, left;
+    uint64_t cuts = (uint64_t)pieces - 1;
     int32_t length = 1;
-    for (left = (uint64_t)items - 1; left > 0; left--, length++)
+    for (uint64_t left = (uint64_t)items - 1; left > 0; left--, length++)
         if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
     *lengths = length;
 }
@@ -124,15 +123,15 @@ TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
 {
     int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1),
         plain = x->n - k;
-    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
+    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span));
     const int32_t *from = x->ids;
     spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
     trf__noise_cut(&x->draws, x->work, k, spans);
     trf__noise_cut(&x->draws, x->work + spans, plain, spans);
-    for (s = 0; s < spans; s++) {
-        for (i = x->work[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+    for (int64_t s = 0; s < spans; s++) {
+        for (int64_t i = x->work[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
         x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
-        for (i = x->work[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+        for (int64_t i = x->work[s]; i > 0; i--) x->target[x->n_target++] = *from++;
     }
 }
 
@@ -206,9 +205,8 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
 
 TRF_API void trf_noise_destroy(trf_noise *noise)
 {
-    trf_hooks hooks;
     if (!noise) return;
-    hooks = noise->options.hooks;
+    trf_hooks hooks = noise->options.hooks;
     TRF__FREE(&hooks, noise->numbers, noise->capacity);
     trf__free(&hooks, noise, sizeof *noise);
 }
@@ -217,9 +215,9 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
 TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at,
                                         int64_t i, trf_error *err)
 {
-    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
+    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX;
     int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
-    for (k = 0; k < x->n; k++) {
+    for (int32_t k = 0; k < x->n; k++) {
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
         TRF__FAIL_IF(id < 0 || id >= below || sentinel, TRF_E_INVALID_ARG, at + k, "source",
                      "source sequence %lld, position %d: expected an id of 0 or more, below %d%s, "
@@ -242,13 +240,13 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
                                            trf_error *err)
 {
     const trf_sequences *x = &batch->target;
-    int32_t i, count = batch->source.count;
+    int32_t count = batch->source.count;
     if (!o->keep_label) return TRF_OK;
     TRF__FAIL_IF(x->count != count, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequence%s, but target has labels for %d", count,
                  trf__plural(count), x->count);
     if (count > 0 && (!x->lengths || !x->ids)) return trf__fail_null(err, "target");
-    for (i = 0; i < count; i++)
+    for (int32_t i = 0; i < count; i++)
         TRF__FAIL_IF(x->lengths[i] != 1, TRF_E_INVALID_ARG, i, "target",
                      "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
     return TRF_OK;
@@ -257,12 +255,10 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err)
 {
-    const trf_noise_options *o;
     trf_batch batch;
     trf__noisy x;
-    int32_t *lengths, i;
-    int64_t n = 0, longest = 0, labels, at;
-    uint64_t key;
+    int32_t i;
+    int64_t n = 0, longest = 0;
     TRF__ZERO(batch);
     TRF__ZERO(x);
     if (plain) batch = *plain;
@@ -270,20 +266,20 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     TRF__TRY(trf__begin(noise, "noise", err));
     if (!plain) return trf__fail_null(err, "plain");
     if (!made) return trf__fail_null(err, "made");
-    o = &noise->options;
+    const trf_noise_options *o = &noise->options;
     TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX - o->keep_label, "source", &n, &longest,
                                 err));
     TRF__TRY(trf__noise_check_labels(o, &batch, err));
-    labels = o->keep_label ? batch.source.count : 0;
+    int64_t labels = o->keep_label ? batch.source.count : 0;
     TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + labels +
               2 * (int64_t)batch.source.count + longest, &o->hooks);
-    lengths = noise->numbers + 2 * n + labels;
+    int32_t *lengths = noise->numbers + 2 * n + labels;
     x.source = noise->numbers;
     x.target = noise->numbers + n;
     x.work = lengths + 2 * (int64_t)batch.source.count;
-    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
+    uint64_t key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
     key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
-    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
+    for (int64_t at = i = 0; i < batch.source.count; i++, at += x.n) {
         x.n = batch.source.lengths[i];
         x.ids = x.n ? batch.source.ids + at : NULL;
         x.n_source = x.n_target = 0;

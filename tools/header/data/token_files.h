@@ -101,13 +101,12 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
                                   int32_t least, const char *what, const char *n_what,
                                   trf_error *err)
 {
-    int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
     TRF__FAIL_IF(n > max_length, TRF_E_LIMIT, max_length, n_what,
                  "%s of pair %lld must be at most max_length = %d, got %d", n_what, (long long)pair,
                  (int)max_length, (int)n);
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         TRF__FAIL_IF(ids[i] < least, TRF_E_INVALID_ARG, i, what,
                      "%s must be %d or more, pair %lld has %d at position %d",
                      least ? "labels" : "ids", (int)least, (long long)pair, (int)ids[i], (int)i);
@@ -129,23 +128,20 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 TRF__FN uint64_t trf__hash_pair(uint64_t hash, const int32_t *source, int32_t n_source,
                                 const int32_t *target, int32_t n_target)
 {
-    int32_t i;
     hash = trf__hash_add(hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
-    for (i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
+    for (int32_t i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
+    for (int32_t i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
     return hash;
 }
 
 /* A fingerprint of what the ids mean. 0: no vocabulary. */
 TRF__FN uint64_t trf__vocab_fingerprint(const trf_vocab *v)
 {
-    uint64_t hash;
-    int i;
     if (!v) return 0;
-    hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
+    uint64_t hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
     hash = trf__hash_add(hash, (uint64_t)v->kind);
     hash = trf__hash_add(hash, (uint64_t)trf_vocab_size(v));
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
     return hash ? hash : 1;
 }
 
@@ -209,10 +205,9 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
                                     trf_error *err)
 {
     size_t got;
-    int error;
     if (n > r->bytes - at)
         return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
-    error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
+    int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
@@ -220,9 +215,8 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
 
 TRF__FN void trf__token_close(trf__token_reader *r)
 {
-    trf_hooks hooks;
     if (!r) return;
-    hooks = r->hooks;
+    trf_hooks hooks = r->hooks;
     if (r->fd >= 0) trf__close(r->fd);
     trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
     TRF__FREE(&hooks, r->blocks, r->block_capacity);
@@ -248,11 +242,10 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
     trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
-    trf__token_form *form;
     trf_os_facts facts;
     *reader = r;
     TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
-    form = &r->form;
+    trf__token_form *form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
     r->path = trf__copied(hooks, path);
@@ -284,13 +277,13 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
 {
     trf__token_form *form = &r->form;
     trf_token_facts *facts = &form->facts;
-    int64_t bytes, records, i;
+    int64_t records, i;
     TRF__TRY(trf__cancel_status(&r->hooks, err));
     TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
     *n = (int64_t)trf__from_little(r->top, 4);
     if (*n < 1 || *n > TRF__BLOCK_PAIRS)
         return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
-    bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
+    int64_t bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
     if (!trf__token_sealed(form, r->top, bytes))
@@ -320,15 +313,15 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
 TRF__FN int trf__token_ids(const trf__token_form *form, const unsigned char *from, int32_t n,
                            int32_t least, int32_t *ids)
 {
-    int32_t i, lowest = 0;
+    int32_t lowest = 0;
     if (form->id_bytes == 2)
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             int32_t id = (int32_t)(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
             ids[i] = id == 0xFFFF ? -1 : id;
             lowest = ids[i] < lowest ? ids[i] : lowest;
         }
     else
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             ids[i] = (int32_t)trf__from_little(from + 4 * (int64_t)i, 4);
             lowest = ids[i] < lowest ? ids[i] : lowest;
         }
@@ -361,13 +354,13 @@ TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair,
 TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
 {
     const trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0, i;
+    int64_t low = 0, high = r->n_blocks, ids = 0;
     while (high - low > 1) {            /* the last block that begins at this pair or before */
         int64_t middle = low + (high - low) / 2;
         if (r->blocks[middle].first <= pair) low = middle;
         else high = middle;
     }
-    for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+    for (int64_t i = 2 * r->blocks[low].first; i < 2 * pair; i++)
         ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
     return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
 }
@@ -386,10 +379,10 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
                                    trf_error *err)
 {
     trf_status status = TRF_OK;
-    int64_t i, used = 0;
+    int64_t used = 0;
     if (r->n_pieces) return TRF_OK;
     TRF__GROW(trf__token_piece, r->pieces, r->piece_capacity, n, &r->hooks);
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         trf__token_piece *piece = &r->pieces[i];
         int64_t first = (int64_t)blocks[i] * TRF__POOL_BLOCK;
         int64_t last = trf__min64(first + TRF__POOL_BLOCK, r->form.facts.pairs) - 1;
@@ -404,7 +397,7 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
         r->loaded_capacity = 0;
     }
     TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
-    for (i = 0; i < n && !status; i++)
+    for (int64_t i = 0; i < n && !status; i++)
         status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
                                   r->pieces[i].bytes, err);
     if (!status) r->n_pieces = n;
@@ -445,7 +438,7 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
 /* Reads the end of the file: what all blocks together must have. */
 TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
-    int64_t at = r->bytes - TRF__TOKEN_END, i;
+    int64_t at = r->bytes - TRF__TOKEN_END;
     unsigned char *end = r->top;
     int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
                                 &facts->target_unknown};
@@ -458,7 +451,7 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
                                   "cut or never finished");
     facts->pairs = (int64_t)trf__from_little(end + 4, 8);
     facts->mark = (int64_t)trf__from_little(end + 20, 8);
-    for (i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
+    for (int64_t i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
     r->form.hash = trf__from_little(end + 60, 8);
     facts->longest = (int32_t)trf__from_little(end + 68, 4);
     /* before memory is allocated for it */

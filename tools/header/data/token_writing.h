@@ -36,10 +36,9 @@ TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t 
                               const int32_t *target, int32_t n_target)
 {
     trf_token_facts *facts = &f->form.facts;
-    int32_t i;
     f->form.hash = trf__hash_pair(f->form.hash, source, n_source, target, n_target);
-    for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
-    for (i = 0; i < n_target; i++)
+    for (int32_t i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
+    for (int32_t i = 0; i < n_target; i++)
         facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
     trf__token_add(facts, n_source, n_target);
 }
@@ -60,9 +59,8 @@ TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, i
     for (record = r->records, i = 0; i < n; i++) {
         int32_t n_source = trf__token_length(&r->form, lengths, i, 0);
         int32_t n_target = trf__token_length(&r->form, lengths, i, 1);
-        int32_t *target;
         TRF__GROW(int32_t, r->ids, r->id_capacity, (int64_t)n_source + n_target, &r->hooks);
-        target = r->ids + n_source;
+        int32_t *target = r->ids + n_source;
         TRF__TRY(trf__token_record(&r->form, record, next - bytes + (record - r->records), n_source,
                                    n_target, r->ids, target, err));
         trf__token_count(f, r->ids, n_source, target, n_target);
@@ -170,14 +168,13 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
     trf__saving *saving = &f->saving;
     const char *part = saving->temporary;
     trf_os_facts there;
-    int error;
     TRF__TRY(trf__token_hold(saving, -1, err));
     if (TRF_OS(stat)(part, -1, &there) >= 0) {
         if (resume) TRF__TRY(trf__token_resume(f, err));
         if (f->at == 0 && TRF_OS(unlink)(part) < 0)
             return trf__fail_io(err, trf__errno(), part, "replace it");
     }
-    error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
+    int error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
     if (error) return trf__fail_io(err, error, part, "create it");
     if (f->at) {
         errno = 0;
@@ -222,9 +219,8 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
 
 TRF_API void trf_token_file_destroy(trf_token_file *file)
 {
-    trf_hooks hooks;
     if (!file) return;
-    hooks = file->hooks;
+    trf_hooks hooks = file->hooks;
     /* any failure: it must not commit. path.part stays, because saving.made is 0 */
     (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
     if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
@@ -267,8 +263,7 @@ TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
 TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char *to,
                                       const int32_t *ids, int32_t n)
 {
-    int32_t i;
-    for (i = 0; i < n; i++, to += form->id_bytes)
+    for (int32_t i = 0; i < n; i++, to += form->id_bytes)
         trf__to_little(to, (uint32_t)ids[i], form->id_bytes);
     return to;
 }
@@ -276,8 +271,7 @@ TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char
 TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids, int32_t n,
                                      const char *what, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; f->form.id_bytes == 2 && i < n; i++)
+    for (int32_t i = 0; f->form.id_bytes == 2 && i < n; i++)
         TRF__FAIL_IF(ids[i] >= 0xFFFF, TRF_E_LIMIT, i, what,
                      "ids of two bytes are below 65535, pair %lld has %d at position %d",
                      (long long)f->form.facts.pairs, (int)ids[i], (int)i);
@@ -288,23 +282,20 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err)
 {
-    trf__token_form *form;
-    unsigned char *record, *end, *lengths;
-    int64_t bytes;
     TRF__TRY(trf__token_writable(file, err));
-    form = &file->form;
+    trf__token_form *form = &file->form;
     TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
                              n_target, -1, err));
     TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
     TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
-    bytes = trf__record_bytes(form, n_source, n_target);
+    int64_t bytes = trf__record_bytes(form, n_source, n_target);
     TRF__GROW(unsigned char, file->records, file->record_capacity, file->n_records + bytes,
               &file->hooks);
-    record = file->records + file->n_records;
-    end = trf__token_put(form, record + 4, source, n_source);
+    unsigned char *record = file->records + file->n_records;
+    unsigned char *end = trf__token_put(form, record + 4, source, n_source);
     end = trf__token_put(form, end, target, n_target);
     trf__to_little(record, trf__token_crc(form, record + 4, end - record - 4), 4);
-    lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
+    unsigned char *lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
     trf__to_little(lengths, (uint64_t)n_source, form->length_bytes);
     trf__to_little(lengths + form->length_bytes, (uint64_t)n_target, form->length_bytes);
     trf__token_count(file, source, n_source, target, n_target);
@@ -345,9 +336,8 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
 TRF__COLD
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
 {
-    trf_status status;
     TRF__TRY(trf__token_writable(file, err));
-    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
+    trf_status status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
     file->finished = status == TRF_OK;
     file->failed = !file->finished;
     return trf__name_file(status, file->path, err);

@@ -205,10 +205,9 @@ TRF__FN int trf__buffers_fit(int wanted)
 /* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
 TRF__FN int trf__openblas_count(int threads)
 {
-    int64_t wanted;
     pthread_mutex_lock(&trf__openblas.lock);
     trf__openblas.threads += threads;
-    wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
+    int64_t wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
     pthread_mutex_unlock(&trf__openblas.lock);
     return (int)wanted;
 }
@@ -247,12 +246,11 @@ TRF__FN int trf__openblas_is_slow(void)
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
-    int wanted, made;
     pthread_mutex_lock(&o->lock);
     if (o->places == 0) o->places = trf__openblas_places();
-    made = o->buffers;
+    int made = o->buffers;
     pthread_mutex_unlock(&o->lock);
-    wanted = trf__openblas_count(threads);
+    int wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
     if (!trf__buffers_fit(wanted - made)) {
         trf__openblas_count(-threads);
@@ -337,11 +335,10 @@ static const trf__process trf__this_process = {
 TRF_API trf_precision trf_device_precision(const trf_device *device)
 {
     const trf__backend *backend = device ? trf__backend_of(device) : NULL;
-    const char *kernel;
     if (!backend) return TRF_PRECISION_FLOAT32;
     if (device->precision != TRF_PRECISION_AUTO) return device->precision;
     if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
-    kernel = backend->kernel(device, TRF__BF16);
+    const char *kernel = backend->kernel(device, TRF__BF16);
     return device->kind != TRF_DEVICE_CPU ||
                    ((device->products == TRF_PRODUCTS_AUTO ||
                      device->products == TRF_PRODUCTS_BUILT_IN) && !strcmp(kernel, "AMX"))
@@ -372,9 +369,8 @@ typedef struct trf__workspace { void *memory; size_t bytes; } trf__workspace;
 TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *work, size_t bytes,
                                           trf_error *err)
 {
-    void *bigger;
     if (bytes <= work->bytes) return TRF_OK;
-    bigger = run->backend->alloc(run, bytes);
+    void *bigger = run->backend->alloc(run, bytes);
     TRF__FAIL_IF(!bigger, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
                  (unsigned long long)bytes);
     run->backend->release(run, work->memory, work->bytes);

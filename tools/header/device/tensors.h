@@ -55,10 +55,9 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
-    int32_t i;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
     if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
-    for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    for (int32_t i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
     return n;
 }
 
@@ -67,7 +66,6 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count,
                                     int write, trf_error *err)
 {
-    const trf__run *run;
     size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
@@ -82,7 +80,7 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
             memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
         return TRF_OK;
     }
-    run = (const trf__run *)tensor->device;
+    const trf__run *run = (const trf__run *)tensor->device;
     if (write) run->backend->upload(run, tensor->device_data, numbers, bytes);
     else run->backend->download(run, numbers, tensor->device_data, bytes);
     return run->backend->sync(run, err);

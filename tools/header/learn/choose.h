@@ -69,10 +69,10 @@ TRF__FN trf_status trf__tenth_add(trf__tenth *s, uint64_t hash, int64_t line,
 /* Leaves one of equal texts. */
 TRF__FN void trf__tenth_finish(trf__tenth *s)
 {
-    int64_t i, n = 0;
+    int64_t n = 0;
     s->copies = s->n;
     trf__sort_items(s->items, (size_t)s->n, sizeof *s->items, trf__by_number);
-    for (i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n; i++)
         if (i == 0 || s->items[i].hash != s->items[i - 1].hash) s->items[n++] = s->items[i];
     s->n = n;
 }
@@ -93,8 +93,7 @@ typedef struct trf__words {
 /* Whether a line is more than words with one blank between them: code with indentation, a table. */
 TRF__FN int trf__is_spaced(const char *line)
 {
-    const char *c;
-    for (c = line; *c; c++)
+    for (const char *c = line; *c; c++)
         if (*c == '\t' || (*c == ' ' && (c == line || c[-1] == ' ' || !c[1]))) return 1;
     return 0;
 }
@@ -103,8 +102,7 @@ TRF__FN int trf__is_spaced(const char *line)
 TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth *sample,
                                     const char *const *lines, int64_t n, trf_error *err)
 {
-    int64_t line;
-    for (line = 0; line < n; line++) {
+    for (int64_t line = 0; line < n; line++) {
         uint64_t hash = trf__hash_text(lines[line]);
         const char *c = lines[line];
         trf_status status;
@@ -128,14 +126,13 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
     trf__text_ids ids;
     trf__tenth sample;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int64_t k;
     int32_t i;
     if (status != TRF_OK) return status;
     TRF__ZERO(ids);
     TRF__ZERO(sample);
     memset(w, 0, sizeof *w);
     status = trf__learn_words(w, *vocab, &sample, lines, n, err);
-    for (k = 0; k < sample.n && status == TRF_OK; k++) {
+    for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
         status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
@@ -156,9 +153,8 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
 {
     trf__tenth sample;
     trf_status status = TRF_OK;
-    int64_t i;
     TRF__ZERO(sample);
-    for (i = 0; i < n && status == TRF_OK; i++) {
+    for (int64_t i = 0; i < n && status == TRF_OK; i++) {
         uint64_t hash = trf__hash_text(source[i]) * 3 + trf__hash_text(target[i]);
         if (trf__is_tenth(hash)) status = trf__tenth_add(&sample, hash, i, hooks, err);
     }
@@ -193,19 +189,19 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
                                int64_t lines)
 {
     trf_tokens *t = choice->tokens;
-    int side, decided[2];
-    for (side = 0; side < 2; side++) {
+    int decided[2];
+    for (int side = 0; side < 2; side++) {
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
         if (decided[side]) t[side] = trf__tokens_for(&w[side], lines, side);
     }
-    for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
+    for (int side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
         if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
             t[!side] == TRF_TOKENS_SUBWORDS && w[side].distinct > 1000)
             t[side] = TRF_TOKENS_SUBWORDS;
     if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* must agree */
         t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
                     ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         choice->would_be_subwords[side] = 0;
         if (decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords) {
             int spaced = trf__writes_blanks(&w[side], lines, side);
@@ -228,15 +224,14 @@ TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
    numbers are then the same ids. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
-    int side, one;
     if (!choice->vocabularies) {
-        one = choice->tokens[0] == choice->tokens[1] &&
-              choice->vocab_size[0] == choice->vocab_size[1] &&
-              (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
-               (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
+        int one = choice->tokens[0] == choice->tokens[1] &&
+                  choice->vocab_size[0] == choice->vocab_size[1] &&
+                  (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
+                   (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
@@ -247,8 +242,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const char *what,
                                     trf_error *err)
 {
-    int64_t i;
-    for (i = 0; lines && i < n; i++)
+    for (int64_t i = 0; lines && i < n; i++)
         TRF__FAIL_IF(!lines[i], TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
                      (long long)i, what);
     return TRF_OK;
@@ -264,18 +258,17 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     trf_vocab *vocab[2] = {NULL, NULL};
     trf__words w[2];
     trf_status status = TRF_OK;
-    int32_t i, shared = 0;
-    int side;
+    int32_t shared = 0;
     TRF__TRY(trf__begin(choice, "choice", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     TRF__TRY(trf__check_lines(source, n, "source", err));
     TRF__TRY(trf__check_lines(target, n, "target", err));
     TRF__ZERO(w);
-    for (side = 0; side < 2 && status == TRF_OK; side++)
+    for (int side = 0; side < 2 && status == TRF_OK; side++)
         if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
                                                    err);
     if (status == TRF_OK) {
-        for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
+        for (int32_t i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
         trf__choose_kinds(choice, w, there, n);
         trf__choose_sizes(choice, w, shared);
@@ -326,8 +319,8 @@ TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
    twenty sources none can be spared. */
 TRF__FN int64_t trf__frequent_from(const trf__picking *p)
 {
-    int64_t i, k, frequent = 0, sources = 0;
-    for (i = 0; i < p->n; i += k, sources++) {
+    int64_t k, frequent = 0, sources = 0;
+    for (int64_t i = 0; i < p->n; i += k, sources++) {
         for (k = 1; i + k < p->n && p->sorted[i + k] == p->sorted[i]; k++) { }
         if (k > 4) frequent += k;
     }
@@ -339,10 +332,10 @@ TRF__FN int64_t trf__frequent_from(const trf__picking *p)
    number of pairs held out. */
 TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 {
-    int64_t k, count = 0;
+    int64_t count = 0;
     size_t n_chosen = 0;
     memset(held, 0, (size_t)p->n);
-    for (k = 0; k < picks; k++) {
+    for (int64_t k = 0; k < picks; k++) {
         size_t i = p->order ? (size_t)p->order[k]
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
@@ -351,7 +344,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
-    for (k = 0; k < p->n; k++) {
+    for (int64_t k = 0; k < p->n; k++) {
         if (!held[k] &&
             bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
             held[k] = 1;
@@ -390,7 +383,6 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     trf_hooks none;
     trf__picking p;
     uint64_t *work;
-    int64_t i;
     TRF__TRY(trf__begin(sources, "sources", err));
     if (!held) return trf__fail_null(err, "held");
     if (!count) return trf__fail_null(err, "count");
@@ -407,7 +399,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
         p.order[i] = (uint64_t)i;
     }

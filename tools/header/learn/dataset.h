@@ -125,8 +125,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {
-    int i;
-    for (i = 0; vocab && i < TRF__SPECIALS; i++)
+    for (int i = 0; vocab && i < TRF__SPECIALS; i++)
         TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
                      "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, 2 and 3; "
                      "this one has ids of its own");
@@ -161,11 +160,10 @@ TRF__FN int trf__is_numbered(const trf_dataset_options *o)
 TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *err)
 {
     const char *const what = o->pair ? "pair" : "token_file";
-    int side;
     if (!o->pair && !o->token_file) return TRF_OK;
     TRF__FAIL_IF(trf__is_labelled(o), TRF_E_UNSUPPORTED, -1, what,
                  "%s: pairs with labels must be kept in memory", what);
-    for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
+    for (int side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
         TRF__FAIL_IF(trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab),
                      TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                      "%s needs finished vocabularies", what);
@@ -262,11 +260,10 @@ TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int side;
     if (d->vocab[1] != d->vocab[0] && !d->options.pair) trf_vocab_destroy(d->vocab[1]);
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         trf__side_free(&d->held[side], hooks);
         trf__texts_free(&d->held_texts[side], hooks);
     }
@@ -294,9 +291,8 @@ TRF__FN void trf__dataset_forget(trf_dataset *d)
 TRF__COLD
 TRF_API void trf_dataset_destroy(trf_dataset *data)
 {
-    trf_hooks hooks;
     if (!data) return;
-    hooks = data->options.hooks;
+    trf_hooks hooks = data->options.hooks;
     trf__dataset_clear(data);
     trf__dataset_forget(data);
     trf__texts_free(&data->paths, &hooks);
@@ -332,7 +328,6 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    trf__line_from *at;
     int32_t path;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
     TRF__TRY(trf__path_number(d, line->path, &path, err));
@@ -341,7 +336,7 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    at = &d->origins[d->texts[0].count - 1];
+    trf__line_from *at = &d->origins[d->texts[0].count - 1];
     at->number = line->number;
     at->path = path;
     at->held_out = line->held_out != 0;
@@ -428,9 +423,9 @@ TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 /* Sorts the labels, and keeps one of each. */
 TRF__FN void trf__labels_settle(trf__labels *l)
 {
-    int64_t i, n = 0;
+    int64_t n = 0;
     trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
-    for (i = 0; i < l->n; i++)
+    for (int64_t i = 0; i < l->n; i++)
         if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
     l->n = n;
 }
@@ -483,23 +478,23 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int giv
                                     trf_error *err)
 {
     const trf__texts *labels = &d->texts[1];
-    int64_t i, k, added;
-    for (i = 0; i < s->n; i++)
+    int64_t added;
+    for (int64_t i = 0; i < s->n; i++)
         if (!s->held[i]) TRF__TRY(trf__labels_add(&s->labels, d, labels->bytes + labels->starts[i],
                                                   err));
     trf__labels_settle(&s->labels);
     TRF__TRY(trf__labels_check(&s->labels, TRF__MOST_LABELS, err));
-    for (i = 0; i < s->n && !given; i++) {
+    for (int64_t i = 0; i < s->n && !given; i++) {
         if (!s->held[i]) continue;
         TRF__TRY(trf__labels_insert(&s->labels, d, labels->bytes + labels->starts[i], &added, err));
         if (!added) continue;
-        for (k = 0; k < s->n; k++) {
+        for (int64_t k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
             s->held[k] = 2;         /* its own labels are known, or follow when i reaches it */
             --*count;
         }
     }
-    for (i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
+    for (int64_t i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
     return TRF_OK;
 }
 

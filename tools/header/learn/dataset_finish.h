@@ -53,13 +53,12 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 {
     const trf_dataset_options *o = &d->options;
     const trf__texts *lead = &d->texts[trf__lead_of(o)];
-    int64_t count = 0, i;
-    int given;
-    for (i = 0; i < s->n; i++) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->n; i++) {
         s->lines[0][i] = lead->bytes + lead->starts[i];
         count += s->held[i] = d->origins[i].held_out;
     }
-    given = count > 0;
+    int given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
     if (trf__is_labelled(o) && !trf__is_numbered(o))
         TRF__TRY(trf__labels_keep(d, s, given, &count, err));
@@ -73,22 +72,21 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int64_t i, at = 0;
-    int side, held;
+    int64_t at = 0;
     s->n = d->texts[0].count;
     if (s->n == 0 && d->options.token_file) return TRF_OK;
     TRF__FAIL_IF(s->n == 0, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         s->lines[side] = TRF__NEW(const char *, hooks, s->n);
     s->held = TRF__NEW(char, hooks, (size_t)s->n);
     s->used = TRF__NEW_ZEROED(char, hooks, (size_t)s->n);
     TRF__FAIL_IF(!s->lines[0] || !s->lines[1] || !s->held || !s->used, TRF_E_NOMEM, -1, "data",
                  "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
-    for (held = 0; held < 2; held++) {
-        for (i = 0; i < s->n; i++) {
+    for (int held = 0; held < 2; held++) {
+        for (int64_t i = 0; i < s->n; i++) {
             if (s->held[i] != held) continue;
-            for (side = 0; side < 2; side++)
+            for (int side = 0; side < 2; side++)
                 s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
             at++;
         }
@@ -118,18 +116,16 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 /* Joins the labels to a text, which the model stores. */
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
-    int64_t i;
-    char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
     if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
     TRF__FAIL_IF(l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY), TRF_E_STATE, -1, "labels",
                  "expected %s or more, got %d", d->options.label_kind ? "a label" : "two labels",
                  (int)l->n);
     d->labels_bytes = 0;
-    for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
-    to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
+    for (int64_t i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
+    char *to = d->labels = TRF__NEW(char, &d->options.hooks, d->labels_bytes);
     TRF__FAIL_IF(!to, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
-    for (i = 0; i < l->n; to += l->items[i++].n + 1) {
+    for (int64_t i = 0; i < l->n; to += l->items[i++].n + 1) {
         memcpy(to, l->items[i].text, l->items[i].n);
         to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
     }
@@ -141,12 +137,10 @@ TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int fir
                                     trf_tokens tokens, int32_t size, trf_error *err)
 {
     trf_vocab **vocab = &d->vocab[first];
-    int side;
-    int64_t i;
     TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
                               &d->options.hooks, err));
-    for (side = first; side <= last; side++)
-        for (i = 0; i < s->train; i++) {
+    for (int side = first; side <= last; side++)
+        for (int64_t i = 0; i < s->train; i++) {
             trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
             /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
             if (status != TRF_OK && status != TRF_E_LIMIT) return status;
@@ -208,8 +202,7 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     const trf_dataset_options *o = &d->options;
     const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
     trf_data_lines lines = trf__lines_of(s);
-    int side;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         if (!trf__dataset_reads(o, side) || !given[side]) continue;
         if (side && d->vocab[0] && given[0] == given[1]) d->vocab[1] = d->vocab[0];
         else TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
@@ -228,19 +221,18 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 {
     const trf_dataset_options *o = &d->options;
     const int first = !trf__dataset_reads(o, 0), last = trf__dataset_reads(o, 1);
-    int side, one;
     TRF__TRY(trf__dataset_given_vocabs(d, s, err));
     memset(choice, 0, sizeof *choice);
     choice->tokens[0] = trf__tokens_of(d->vocab[0], o->source_tokens);
     choice->tokens[1] = trf__tokens_of(d->vocab[1], o->target_tokens);
-    for (side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
+    for (int side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
     if ((first || d->vocab[0]) && (!last || d->vocab[1])) return TRF_OK;
     choice->vocabularies = d->vocab[0] || d->vocab[1] ? 2 : 0;
     choice->no_subwords = 1;
     TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
                                s->train, &o->hooks, err));
-    one = first < last && choice->vocabularies == 1;
-    for (side = first; side <= last; side++) {
+    int one = first < last && choice->vocabularies == 1;
+    for (int side = first; side <= last; side++) {
         if (side && one) d->vocab[1] = d->vocab[0];
         else if (!d->vocab[side]) TRF__TRY(trf__learn_vocab(d, s, side, side || one,
                                                             choice->tokens[side],
@@ -254,10 +246,9 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 /* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
 {
-    int64_t i, at = 0;
-    int held;
-    for (held = 0; held < 2; held++) {
-        for (i = 0; i < s->n; i++) {
+    int64_t at = 0;
+    for (int held = 0; held < 2; held++) {
+        for (int64_t i = 0; i < s->n; i++) {
             const char *text[2];
             if (s->held[i] != held) continue;
             text[0] = s->lines[0][at];
@@ -347,8 +338,7 @@ TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
     char line[200];
-    int side;
-    for (side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
+    for (int side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
     snprintf(line, sizeof line,
              "data: %lld to learn from, %lld to validate on, %lld left out (empty, without "
              "matching labels, or longer than %d tokens)", (long long)d->stats.pairs,
@@ -361,10 +351,9 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
 TRF__FN void trf__dataset_hold(trf_dataset *d)
 {
     trf_sequences *to[2];
-    int side;
     to[0] = &d->held_out.source;
     to[1] = &d->held_out.target;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         to[side]->ids = d->held[side].ids;
         to[side]->lengths = d->held[side].lengths;
         to[side]->count = (int32_t)d->held[side].count;
@@ -379,11 +368,10 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
     int64_t n = 0, open = 0;
     trf_status status = TRF_OK;
     trf_batch batch;
-    int32_t i;
     if (d->options.kind != TRF_DATA_TEXTS) return TRF_OK;
     while (n < 1000 && (status = trf_corpus_next(d->corpus, &batch, err)) == TRF_OK) {
         const int32_t *end = batch.target.ids;
-        for (i = 0; i < batch.target.count; i++, n++) {
+        for (int32_t i = 0; i < batch.target.count; i++, n++) {
             end += batch.target.lengths[i];
             open += batch.target.lengths[i] > 0 && end[-1] != eos;
         }
@@ -432,12 +420,10 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
-    trf_hooks hooks;
-    trf_status status;
     TRF__TRY(trf__dataset_open(data, err));
     if (data->options.pair) return trf__dataset_flush(data, err);
-    hooks = data->options.hooks;
-    status = trf__dataset_build(data, &data->split, err);
+    trf_hooks hooks = data->options.hooks;
+    trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);
     /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
@@ -471,9 +457,8 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
 
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
 {
-    const trf__texts *t;
     if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
-    t = &data->held_texts[side];
+    const trf__texts *t = &data->held_texts[side];
     return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
@@ -496,13 +481,12 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                             trf_error *err)
 {
     const trf_token_facts *f = data ? &data->told.learn : NULL;
-    trf_status status;
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
+    trf_status status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
     if (status == TRF_OK && data->told.stream)
@@ -531,11 +515,10 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     trf_recipe *r = &data->recipe;
     trf_train_options training = r->training;
     trf_trainer *trainer = NULL;
-    trf_status status;
     trf__corpus_rewind(data->corpus);
     training.seed += more;
     r->config.seed += more;
-    status = trf_dataset_create_model(data, model, err);
+    trf_status status = trf_dataset_create_model(data, model, err);
     r->config.seed -= more;
     if (status == TRF_OK) status = trf_trainer_create(&trainer, *model, &training, err);
     if (status == TRF_OK && n_teachers)
@@ -557,7 +540,6 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
 {
     trf_model *teachers[TRF_MAX_MODELS];
     trf_status status = TRF_OK;
-    int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
@@ -568,13 +550,13 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
                  TRF_E_STATE, -1, "noise",
                  "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
                  "of trf_dataset_recipe");
-    n = data->recipe.teachers;
+    int32_t n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);
-    for (k = 0; k < n && status == TRF_OK; k++)
+    for (int32_t k = 0; k < n && status == TRF_OK; k++)
         status = trf__dataset_train_one(data, &teachers[k], (uint64_t)(k + 1), NULL, 0, NULL, err);
     if (status == TRF_OK)
         status = trf__dataset_train_one(data, model, 0, teachers, n, report, err);
-    for (k = 0; k < n; k++) trf_model_destroy(teachers[k]);
+    for (int32_t k = 0; k < n; k++) trf_model_destroy(teachers[k]);
     return status;
 }

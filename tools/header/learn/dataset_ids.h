@@ -94,8 +94,7 @@ TRF__FN trf_status trf__encode_pair(trf_dataset *d, const char *const text[2], t
                                     trf_error *err)
 {
     int32_t n[2] = {0, 0};
-    int side;
-    for (side = 0; side < 2 && !*bad->why; side++)
+    for (int side = 0; side < 2 && !*bad->why; side++)
         TRF__TRY(trf__encode_side(d, side, text[side], &n[side], bad, err));
     if (*bad->why || (n[0] && n[1]) || ((n[0] || n[1]) && d->options.keep_empty)) return TRF_OK;
     if (!n[0] && !n[1]) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty on both sides");
@@ -111,15 +110,14 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     const trf_hooks *hooks = &d->options.hooks;
     const char *tab = c && c->segments ? strchr(text, '\t') : NULL;
     trf__texts *part = &d->encoding.part;
-    trf_status status;
     int32_t between = 0;
     if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
     (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                            (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    trf_status status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                                       (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
     if (status == TRF_E_LIMIT && to->n > to->capacity) {
         TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
         status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
@@ -146,10 +144,9 @@ TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
 TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
 {
     trf__label label;
-    int32_t number;
     label.text = line;
     label.n = strlen(line);
-    number = trf__label_number(&d->split.labels, &label);
+    int32_t number = trf__label_number(&d->split.labels, &label);
     if (number >= 0) return number;
     if (!trf__next_label(&label, &line, TRF__AT_THE_END)) {
         trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
@@ -222,10 +219,9 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
 TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
                                      trf_error *err)
 {
-    int32_t number;
     if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
     if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    number = trf__line_label(d, line, bad);
+    int32_t number = trf__line_label(d, line, bad);
     if (number < 0) return TRF_OK;
     return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
 }
@@ -254,7 +250,6 @@ TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int3
     trf__encoding *e = &d->encoding;
     trf_token_kind kind = trf_vocab_kind(d->vocab[0]);
     int blank = (kind == TRF_CHARACTERS || kind == TRF_BYTE_BPE) && e->ids[0].n > 0;
-    int32_t k;
     e->part.used = e->part.count = 0;
     /* the byte before the word may be any blank, or a tab: the copy gets a space */
     TRF__TRY(trf__texts_add(&e->part, word->text - blank, word->n + (size_t)blank, hooks, err));
@@ -263,7 +258,7 @@ TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int3
     if (e->word.n == 0)
         e->word.ids[e->word.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
     TRF__TRY(trf__ids_add(&e->ids[0], e->word.ids, e->word.n, hooks, err));
-    for (k = 0; k < e->word.n; k++)
+    for (int32_t k = 0; k < e->word.n; k++)
         e->word.ids[k] = k == (blank && kind == TRF_CHARACTERS) ? number : -1;
     return trf__ids_add(&e->ids[1], e->word.ids, e->word.n, hooks, err);
 }
@@ -313,9 +308,9 @@ TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
 /* The number of ids that are unk. */
 TRF__FN int64_t trf__count_unk(const trf_vocab *vocab, const int32_t *ids, int32_t n)
 {
-    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1, i;
+    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1;
     int64_t count = 0;
-    for (i = 0; i < n && vocab; i++) count += ids[i] == unk;
+    for (int32_t i = 0; i < n && vocab; i++) count += ids[i] == unk;
     return count;
 }
 
@@ -350,14 +345,13 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
     int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1 &&
                 !d->options.bare_chunks;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
-        const int32_t *ids;
         if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {
             TRF__TRY(trf__ids_add(stream, &eos, 1, &d->options.hooks, err));
             memmove(stream->ids + at + 1, stream->ids + at,
                     (size_t)(stream->n - 1 - at) * sizeof *stream->ids);
             stream->ids[at] = eos;
         }
-        ids = stream->ids + at;
+        const int32_t *ids = stream->ids + at;
         n = stream->n - at < chunk ? stream->n - at : chunk;
         d->encoding.begun = ids[n - 1] != eos;
         TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
@@ -407,8 +401,7 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
 /* Keeps the texts of a held-out pair. */
 TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
 {
-    int side;
-    for (side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++)
         TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
                                 &d->options.hooks, err));
     return TRF_OK;

@@ -23,11 +23,10 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
     const char *text[2];
     trf__line_from from = d->origins[0];
-    trf_status status;
     char used;
     text[0] = d->texts[0].bytes;
     text[1] = d->texts[1].bytes;
-    status = trf__encode_line(d, text, &from, 0, &used, err);
+    trf_status status = trf__encode_line(d, text, &from, 0, &used, err);
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
 }
@@ -54,12 +53,10 @@ TRF__FN trf_status trf__dataset_end_file(trf_dataset *d, int64_t count, trf_erro
 
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
 {
-    const trf_dataset_options *o;
-    trf_line pair;
     TRF__TRY(trf__dataset_open(data, err));
     if (!line) return trf__fail_null(err, "line");
-    o = &data->options;
-    pair = *line;
+    const trf_dataset_options *o = &data->options;
+    trf_line pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
     if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
     if (!pair.target) return trf__dataset_end_file(data, 0, err);
@@ -97,9 +94,9 @@ typedef struct trf__lines {
    byte order mark at the beginning. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 {
-    const char *line = l->text + l->at, *end;
+    const char *line = l->text + l->at;
     if (l->at >= l->n) return NULL;
-    end = (const char *)memchr(line, '\n', l->n - l->at);
+    const char *end = (const char *)memchr(line, '\n', l->n - l->at);
     *n = end ? (size_t)(end - line) : l->n - l->at;
     l->at += *n + (end != NULL);
     if (*n && line[*n - 1] == '\r') --*n;
@@ -112,14 +109,13 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 TRF__FN const char *trf__line_fault(const char *line, size_t n, int64_t most, trf_fault *kind,
                                     char why[80])
 {
-    int64_t fault;
     *kind = (uint64_t)n > (uint64_t)most ? TRF_FAULT_LINE : TRF_FAULT_UNREADABLE;
     if (*kind == TRF_FAULT_LINE) {
         snprintf(why, 80, "%llu bytes, at most %lld (max_line_bytes)", (unsigned long long)n,
                  (long long)most);
         return why;
     }
-    fault = trf_find_invalid_utf8(line, n);
+    int64_t fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n)) return "expected text, got a NUL byte";
     if (fault < 0) return NULL;
     *kind = TRF_FAULT_ENCODING;
@@ -148,18 +144,17 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
                                    trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o);
     const char *line[2] = {NULL, NULL};
     char why[80];
     for (;;) {
-        const char *fault;
         trf_fault kind;
         size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
-        side = !fault && two;
+        const char *fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
+        int side = !fault && two;
         if (side) fault = trf__line_fault(line[1], n[1], o->max_line_bytes, &kind, why);
         pair->source = line[0];
         pair->target = line[1];
@@ -189,9 +184,8 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
 TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
                                  int64_t unreadable)
 {
-    int side;
     d->unreadable = unreadable;
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         d->texts[side].count = count;
         d->texts[side].used = used[side];
     }
@@ -202,20 +196,20 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
 {
     const char *const paths[2] = {source, target};
     trf_line pair = {NULL, NULL, source, 0, 0, 0};
-    int64_t used[2], count, unreadable;
+    int64_t used[2];
     trf__lines l[2];
     trf_status status = TRF_OK;
-    int i, two = target != NULL;
+    int two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
-    count = data->texts[0].count;
-    unreadable = data->unreadable;
+    int64_t count = data->texts[0].count;
+    int64_t unreadable = data->unreadable;
     pair.held_out = held_out;
-    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
-    for (i = 0; i <= two && status == TRF_OK; i++) {
+    for (int i = 0; i < 2; i++) used[i] = data->texts[i].used;
+    for (int i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
         status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
         status = trf__name_file(status, paths[i], err);
@@ -225,7 +219,7 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
         status = trf__dataset_end_file(data, count, err);
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
 }
 

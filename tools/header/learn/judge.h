@@ -48,16 +48,14 @@ TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
-    const trf__run *run;
     trf__average job;
-    double first;
     TRF__TRY(trf__has_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
                  "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trainer->step);
-    run = &trainer->pass.run;
+    double first = 9.0 / (10.0 + (double)trainer->step);
+    const trf__run *run = &trainer->pass.run;
     job.to = trainer->average;
     job.from = trainer->model->weights;
     job.n = trainer->model->layout.n_weights;
@@ -125,11 +123,10 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
 {
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
-    int first, improves, best;
     if (!stopping) return 0;
-    first = stopping->best_update == 0;
-    improves = first || trf__improves(metric, score, stopping->best);
-    best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
+    int first = stopping->best_update == 0;
+    int improves = first || trf__improves(metric, score, stopping->best);
+    int best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -171,9 +168,8 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    double most;
     if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -190,14 +186,13 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
     trf_sequences to[2];
     trf_batch batch;
-    int side;
     for (; first + n < all && n < limits->sequences; n++) {
-        for (side = 0; side < 2; side++)
+        for (int side = 0; side < 2; side++)
             /* + 1: each sequence has EOS or BOS besides its ids */
             if (first + n < from[side]->count) tokens[side] += from[side]->lengths[first + n] + 1;
         if (n > 0 && ((double)tokens[0] > most[0] || (double)tokens[1] > most[1])) break;
     }
-    for (side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++) {
         TRF__ZERO(to[side]);
         if (!from[side]->count) continue;
         if (from[side]->ids) to[side].ids = from[side]->ids + used[side];
@@ -230,12 +225,10 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
-    trf_train_options limits;
-    trf_batch batch;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
-    limits = trainer->options;
+    trf_train_options limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
     if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
@@ -245,7 +238,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sums);
     for (; first < all; first += n) {
-        batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
+        trf_batch batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
         for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
         for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
@@ -289,11 +282,10 @@ TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
 TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row,
                            int32_t unk)
 {
-    int32_t i, j;
-    for (j = 0; j <= k; j++) row[j] = j;
-    for (i = 0; i < n; i++) {
+    for (int32_t j = 0; j <= k; j++) row[j] = j;
+    for (int32_t i = 0; i < n; i++) {
         int32_t diagonal = row[0], left = ++row[0];
-        for (j = 1; j <= k; j++) {
+        for (int32_t j = 1; j <= k; j++) {
             int32_t above = row[j], least = diagonal + (a[i] != b[j - 1] || a[i] == unk);
             if (above + 1 < least) least = above + 1;
             if (left + 1 < least) least = left + 1;
@@ -311,8 +303,7 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
 {
     const trf_sequences *targets = &s->pairs->target;
     int64_t fewest = INT64_MAX, longest = 0;
-    int32_t i;
-    for (i = first; i < last; i++) {
+    for (int32_t i = first; i < last; i++) {
         int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
         int32_t length = targets->lengths[pair];
         const int32_t *target = length ? targets->ids + s->at[1][pair] : NULL;
@@ -333,7 +324,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
     const trf_sequences *from = &s->pairs->source;
-    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
+    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at;
     const int32_t unk = t->reader.model->config.unk;
     int64_t used = 0;
     trf_sequences some;
@@ -358,7 +349,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     *at = i;
     some.ids = ids; some.lengths = lengths; some.count = n;
     if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_translator_answer(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
@@ -371,10 +362,9 @@ TRF__COLD
 TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
                                    double *percent, int64_t *cut, trf_error *err)
 {
-    const trf_hooks *hooks;
     trf__sources s;
     int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
-    int32_t *ids, at = 0;
+    int32_t at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
     *cut = s.cut = 0;
@@ -386,12 +376,12 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
                  "expected one pair or more, with as many targets as sources, got %d targets and "
                  "%d sources", (int)pairs->target.count, (int)n);
     TRF__TRY(trf__check_held_out(pairs, err));
-    hooks = &translator->search.hooks;
+    const trf_hooks *hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = TRF__NEW(int64_t, hooks, 2 * n);
     s.order = TRF__NEW(const void *, hooks, n);
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
-    ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
+    int32_t *ids = TRF__NEW(int32_t, hooks, most * TRF__ANSWERS);
     s.row = TRF__NEW(int32_t, hooks, translator->reader.model->config.max_length + 1);
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);

@@ -106,10 +106,9 @@ TRF__FN void trf__learn_say(trf__learner *l, int at_end)
 {
     static const char *const names[TRF_METRIC_COUNT] = {"loss", "error rate", "accuracy", "score"};
     const trf_early_stopping *s = &l->trainer->learning.stopping;
-    double now;
     char line[200], best[80] = "";
     if (!l->o->say || !l->first_rank || !l->report->updates) return;
-    now = trf__seconds();
+    double now = trf__seconds();
     if (!at_end && now - l->said < 1) return;
     l->said = now;
     if (s->best_update)
@@ -202,7 +201,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     const trf_model *model = l->trainer->model;
     trf_search search = l->o->search;
     trf_translator *translator;
-    trf_status status;
     p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
     TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
                  l->trainer->step, "custom", "the metric `custom` stopped training");
@@ -211,7 +209,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
-    status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
+    trf_status status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
     trf_translator_destroy(translator);
     return status;
 }
@@ -239,11 +237,10 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     trf_early_stopping stopping = t->learning.stopping;
     trf_learn_progress p;
     trf_step_report held;
-    trf_status status;
     TRF__ZERO(p);
     TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
                  "the hook `due` stopped training");
-    status = trf__learn_measure(l, &p, &held, err);
+    trf_status status = trf__learn_measure(l, &p, &held, err);
     TRF__TRY(trf__learn_share(l, &p, status, err));
     if (p.validated)
         p.is_best = trf_early_stopping_add(&stopping, l->o->metric, t->step, p.score, p.loss);
@@ -276,11 +273,10 @@ TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error *err)
 {
     trf_status status = trf_corpus_next(l->corpus, batch, err);
-    double failed;
     l->delivered = status == TRF_OK;
     if (status == TRF_OK && l->o->noise)
         status = trf_noise_apply(l->o->noise, batch, batch, err);
-    failed = status != TRF_OK && status != TRF_E_END;
+    double failed = status != TRF_OK && status != TRF_E_END;
     trf__agree(l, &failed, 1);
     if (failed > 0 && l->o->agree) l->delivered = 0;
     if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
@@ -295,8 +291,7 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     trf_step_report *report = &l->report->last;
     trf_batch batch;
     trf_status status;
-    int32_t i;
-    for (i = l->batches = 0; i < l->o->accumulate; i++) {
+    for (int32_t i = l->batches = 0; i < l->o->accumulate; i++) {
         status = trf__learn_batch(l, &batch, err);
         if (status == TRF_E_END && i > 0) break;
         if (status != TRF_OK) return status;
@@ -324,9 +319,8 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    trf_status status;
     l->trainer->pass.run.deaf = l->o->agree != NULL;
-    status = trf__learn_batches(l, err);
+    trf_status status = trf__learn_batches(l, err);
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
@@ -486,7 +480,6 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
     trf_learn_progress p;
-    trf_status status;
     TRF__ZERO(p);
     for (;;) {
         const int64_t planned = l->trainer->learning.valid_every, step = l->trainer->step;
@@ -508,7 +501,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
                                    (l->held_out && stopping->best_update == step)))
             trf__learn_save(l);
-        status = trf__learn_update(l, err);
+        trf_status status = trf__learn_update(l, err);
         if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
         if (status != TRF_OK) return status;
         trf__learn_time(l);
@@ -577,7 +570,6 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_learn_report own;
     trf__learner l;
     trf_error said;
-    trf_status status;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
@@ -593,7 +585,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     l.report = report;
     report->last.step = trainer->step;
     TRF__TRY(trf__learn_check(&l, err));
-    status = trf__learn_begin(&l, err);
+    trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
     /* after an error of this rank alone the others do not come to save; lost weights are not

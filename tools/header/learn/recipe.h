@@ -241,7 +241,6 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
-    int few;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
@@ -249,7 +248,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
-    few = trf__is_language(stats) && !trf__labels_texts(stats);
+    int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
     recipe->corpus.batch_tokens = (int32_t)trf__clamp(leading / (few ? 100 : 800), 512, 4096);
     recipe->corpus.max_length = recipe->config.max_length - 1;

@@ -59,7 +59,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                                   trf_batch *piece, trf_error *err)
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
-    int32_t pairs, i, first = 0, n = 0;
+    int32_t first = 0, n = 0;
     trf_batch whole;
     TRF__ZERO(whole);
     if (batch) whole = *batch;          /* *piece may be *batch */
@@ -74,12 +74,12 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                  whole.source.count != whole.target.count, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequences, but target has %d", whole.source.count,
                  whole.target.count);
-    pairs = whole.source.count ? whole.source.count : whole.target.count;
+    int32_t pairs = whole.source.count ? whole.source.count : whole.target.count;
     TRF__FAIL_IF(whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs, TRF_E_INVALID_ARG,
                  whole.ordinal, "ordinal", "ordinal must be between 0 and %lld, got %lld",
                  (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
-    for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
-    for (i = 0; i < pairs; i++) {
+    for (int32_t i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
+    for (int32_t i = 0; i < pairs; i++) {
         int64_t own = trf__pair_tokens(&whole, i);
         int64_t number = parts * (2 * before + own) / (2 * all);
         before += own;
@@ -134,7 +134,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
                             const int32_t *second, int32_t n_second, int32_t shorten,
                             int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
-    int32_t between, i;
+    int32_t between;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
@@ -149,7 +149,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
     if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
-    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    for (int32_t i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
 
@@ -159,7 +159,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
                                    const char *first, const char *second, int32_t *ids,
                                    int32_t capacity, int32_t *n, trf_error *err)
 {
-    int32_t n_first = 0, n_second = 0, between, i;
+    int32_t n_first = 0, n_second = 0, between;
     trf_status one, other;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
@@ -167,7 +167,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
-    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
+    int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));

@@ -91,11 +91,10 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                                       const char *side,
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
-    int32_t i;
     TRF__FAIL_IF(x->count < 0 || (x->count > 0 && !x->lengths), TRF_E_INVALID_ARG, -1, side,
                  "%s needs a count and lengths, got count %d", side, x->count);
     *rows = (int64_t)extra * x->count;
-    for (i = 0; i < x->count; i++) {
+    for (int32_t i = 0; i < x->count; i++) {
         TRF__FAIL_IF(x->lengths[i] < 0, TRF_E_INVALID_ARG, i, side,
                      "length of %s sequence %d must not be negative, got %d", side, i,
                      x->lengths[i]);
@@ -120,10 +119,9 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                    int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
     TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (eos && id == c->eos) continue;
             TRF__FAIL_IF(id < 0 || id >= vocab, TRF_E_INVALID_ARG, at, side,
@@ -161,8 +159,7 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
 /* Checks that each source has its tag. */
 TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; i < x->count; i++)
+    for (int32_t i = 0; i < x->count; i++)
         TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
                      "source sequence %d is empty, but source_tagged needs its tag", i);
     return TRF_OK;

@@ -101,13 +101,12 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 {
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
-    int i, j;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         int optional = i != 2;      /* 2: eos */
         TRF__FAIL_IF(ids[i] < -optional || ids[i] >= vocab, TRF_E_INVALID_ARG, ids[i], names[i],
                      "%s must be an id of 0 or more, below %s = %d%s, got %d", names[i], field,
                      vocab, optional ? ", or -1 for none" : "", ids[i]);
-        for (j = 0; j < i; j++)
+        for (int j = 0; j < i; j++)
             TRF__FAIL_IF(ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2), TRF_E_INVALID_ARG,
                          ids[i], names[i], "special ids must differ, but %s and %s are both %d",
                          names[j], names[i], ids[i]);

@@ -42,7 +42,6 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
    device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
-    trf_status status;
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
@@ -50,7 +49,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
-    status = model->run.backend->sync(&model->run, err);
+    trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
@@ -85,31 +84,30 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     enum { CHUNK = 2048 };
     double sum[CHUNK];
     trf_real numbers[CHUNK];
-    int64_t at, n, i;
-    int32_t k, number;
+    int64_t n;
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_whole(model, err));
-    for (k = 0; k < count; k++) {
+    for (int32_t k = 0; k < count; k++) {
         TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                      (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
         TRF__TRY(trf__needs_whole(models[k], err));
     }
-    for (number = 0; number < model->layout.n_params; number++) {
+    for (int32_t number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
-        for (at = 0; at < trf__param_size(p); at += n) {
+        for (int64_t at = 0; at < trf__param_size(p); at += n) {
             n = trf__min64(trf__param_size(p) - at, CHUNK);
-            for (k = 0; k < count; k++) {
+            for (int32_t k = 0; k < count; k++) {
                 TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n,
                                         err));
-                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i]
+                for (int64_t i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i]
                     : (double)numbers[i];
             }
-            for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
+            for (int64_t i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
             trf__arena_put(model, model->weights, p->offset + at, numbers, n);
         }
     }
@@ -134,25 +132,25 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
                                           trf_error *err)
 {
     trf_real numbers[2048];
-    int32_t i, k, n_written = 0, write;
+    int32_t k, n_written = 0;
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__needs_floats(from, err));
-    for (write = 0; write < 2; write++)         /* first only a look */
-        for (i = 0; i < model->layout.n_params; i++) {
-            const trf__param *p = &model->layout.params[i], *q;
-            int64_t at, n, size;
+    for (int32_t write = 0; write < 2; write++)         /* first only a look */
+        for (int32_t i = 0; i < model->layout.n_params; i++) {
+            const trf__param *p = &model->layout.params[i];
+            int64_t n;
             if ((k = trf__copied_from(model, from, p->name)) < 0) continue;
             if (p->offset == model->layout.model.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
-            q = &from->layout.params[k];
+            const trf__param *q = &from->layout.params[k];
             TRF__FAIL_IF(q->shape[1] != p->shape[1], TRF_E_SHAPE, -1, p->name,
                          "%s has %lld columns, but %lld in the other model", p->name,
                          (long long)p->shape[1], (long long)q->shape[1]);
-            size = trf__min64(trf__param_size(p), trf__param_size(q));
-            for (at = 0; write && at < size; at += n) {
+            int64_t size = trf__min64(trf__param_size(p), trf__param_size(q));
+            for (int64_t at = 0; write && at < size; at += n) {
                 n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
                 TRF__TRY(trf__arena_get(from, from->weights, q->offset + at, numbers, n, err));
                 trf__arena_put(model, model->weights, p->offset + at, numbers, n);

@@ -54,9 +54,8 @@ struct trf_model {
 /* The layout goes last: it says how large the arenas are. */
 TRF_API void trf_model_destroy(trf_model *model)
 {
-    trf_hooks hooks;
     if (!model) return;
-    hooks = model->config.hooks;
+    trf_hooks hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
@@ -106,8 +105,6 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     trf__layout layout;
     const trf__model_params *at = &layout.model;
     trf_weight_counts n;
-    int64_t d, vocab, own, norm;
-    int stack, i;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
@@ -115,11 +112,11 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__ZERO(n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
-    d = c->d_model;
-    norm = d * (1 + trf__norm_has_bias(c));
-    for (stack = 0; stack < 2; stack++) {
+    int64_t d = c->d_model;
+    int64_t norm = d * (1 + trf__norm_has_bias(c));
+    for (int stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
-        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+        for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
@@ -132,9 +129,9 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
         if (at->embed_norm[stack].gain >= 0) *norms += norm;
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
-    vocab = trf__n_logits(c);
-    own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-        at->generator_w != at->tgt_embed;
+    int64_t vocab = trf__n_logits(c);
+    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
+                at->generator_w != at->tgt_embed;
     n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
     n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
         : 0;
@@ -177,8 +174,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 {
     const trf_config *c = config;
     trf_flop_counts n;
-    double s = (double)source_rows, t = (double)target_rows, logits;
-    int stack, i;
+    double s = (double)source_rows, t = (double)target_rows;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
@@ -186,8 +182,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
             if (!stack)
                 trf__sublayer_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
@@ -198,7 +194,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
             else trf__sublayer_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
                                  &n.decoder_feed_forward);
         }
-    logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
+    double logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
     n.generator = 2 * (double)c->d_model *
         ((double)trf__n_logits(c) + (c->head_layer ? c->d_model : 0)) * logits;
     if (c->sequence_labels && s > 0)
@@ -256,15 +252,14 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
-    int64_t n = model->layout.n_weights, end;
-    int32_t i;
+    int64_t n = model->layout.n_weights;
     model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
     TRF__FAIL_IF(!model->weights, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
                  (long long)n);
-    for (i = model->layout.n_params; i-- > 0; ) {
+    for (int32_t i = model->layout.n_params; i-- > 0; ) {
         const trf__param *p = &model->layout.params[i];
         if (p->offset < 0) continue;                    /* it is packed elsewhere */
-        end = p->offset + trf__param_size(p);
+        int64_t end = p->offset + trf__param_size(p);
         if (end < n)
             run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
         n = p->offset;
@@ -276,9 +271,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
                                   int32_t end, trf_error *err)
 {
-    trf_status status;
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    status = trf__model_weights(*out, err);
+    trf_status status = trf__model_weights(*out, err);
     if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
     return status;
 }
@@ -308,11 +302,10 @@ TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
 TRF__FN void trf__draw_weights(const trf_model *m)
 {
     trf_real chunk[1024];
-    int32_t i;
-    for (i = 0; i < m->layout.n_params; i++) {
+    for (int32_t i = 0; i < m->layout.n_params; i++) {
         const trf__param *p = &m->layout.params[i];
-        int64_t at, n, size = trf__param_size(p);
-        for (at = 0; at < size; at += n) {
+        int64_t n, size = trf__param_size(p);
+        for (int64_t at = 0; at < size; at += n) {
             n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
             trf__initialise(chunk, at, n, p, (uint32_t)p->number, &m->config);
             m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk,
@@ -334,7 +327,6 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err)
 {
     trf_model_options o;
-    const trf_model *m;
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
@@ -346,7 +338,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     if (o.end_layer - o.first_layer == config->encoder_layers + config->decoder_layers)
         o.end_layer = 0;
     TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
-    m = *model;
+    const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights,
                               trf__bytes(m->layout.n_weights, sizeof(trf_real)));
@@ -370,8 +362,7 @@ TRF_API int32_t trf_model_parameter_count(const trf_model *model)
 TRF_API int64_t trf_model_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++)
+    for (int32_t i = 0; i < trf_model_parameter_count(model); i++)
         total += trf__param_size(&model->layout.params[i]);
     return total;
 }

@@ -123,9 +123,8 @@ TRF__FN trf__layer_range trf__layer_range_of(const trf_config *c, int32_t first,
     const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
     trf__layer_range range;
     int32_t begin = 0;          /* the number of the stack's first layer */
-    int stack;
     if (end == 0) end = layers[0] + layers[1];
-    for (stack = 0; stack < 2; begin += layers[stack++]) {
+    for (int stack = 0; stack < 2; begin += layers[stack++]) {
         int32_t from = (int32_t)trf__max64(first, begin) - begin;
         int32_t to = (int32_t)trf__min64(end, begin + layers[stack]) - begin;
         range.n[stack] = to > from ? to - from : 0;
@@ -261,8 +260,7 @@ TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decode
 TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a, int first)
 {
     trf__cursor cursor = trf__cursor_at(NULL);
-    int format;
-    for (format = first; layout->on && !layout->absent && format < TRF__FORMATS; format++) {
+    for (int format = first; layout->on && !layout->absent && format < TRF__FORMATS; format++) {
         a->packed[format] = cursor.used = layout->packed_bytes[format];
         trf__take(&cursor, 1, layout->on->packed_bytes(format, a->out, a->in));
         layout->packed_bytes[format] = cursor.used;
@@ -281,8 +279,7 @@ TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *st
 /* The number of a parameter, or -1 while they are only counted. */
 TRF__FN int32_t trf__param_named(const trf__layout *layout, const char *name)
 {
-    int32_t i;
-    for (i = 0; layout->params && i < layout->n_params; i++)
+    for (int32_t i = 0; layout->params && i < layout->n_params; i++)
         if (!strcmp(layout->params[i].name, name)) return i;
     return -1;
 }
@@ -338,10 +335,9 @@ TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
     static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
     trf__affine *parts[2];
-    int i;
     parts[0] = &layout->model.sequence_layer;
     parts[1] = &layout->model.sequence_head;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
         a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
@@ -368,21 +364,20 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     static const char *const stacks[2] = {"encoder", "decoder"};
     const char *stack = stacks[decoder];
     trf__sublayer_spec parts[3];
-    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder], i;
+    int per = trf__per_layer(c, decoder), own = layer - layout->range.first[decoder];
     layout->absent = own < 0 || own >= layout->range.n[decoder];
-    for (i = 0; i < per; i++) {
+    for (int i = 0; i < per; i++) {
         trf__sublayer_spec *part = &parts[i];
-        int forward;
         *part = trf__sublayer_spec_of(c, decoder, layer * per + i);
         part->layer = own;
-        forward = part->kind == TRF__FEED_FORWARD;
+        int forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
                         !forward ? TRF__START_QKV : part->gate ? TRF__START_GATED
                         : TRF__START_MATRIX, TRF__START_BIAS);
         trf__add_affine(layout, &part->out, stack, layer, names[part->kind][1], TRF__START_MATRIX,
                         forward ? TRF__START_INNER_BIAS : TRF__START_OUT_BIAS);
     }
-    for (i = 0; i < per; i++) {
+    for (int i = 0; i < per; i++) {
         trf__add_norm_params(layout, c, &parts[i].norm, stack, layer, norms[i]);
         if (layout->absent) continue;
         if (layout->specs) layout->specs[layout->n_parts] = parts[i];
@@ -400,15 +395,14 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
     static const char *const embed_norms[2][2] = {
         {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
         {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
-    int stack;
-    for (stack = 0; stack < 2; stack++) {
+    for (int stack = 0; stack < 2; stack++) {
         trf__norm_params *norm = &layout->model.embed_norm[stack];
         layout->absent = !layout->range.embeds[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && c->embedding_norm)
             trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
     }
-    for (stack = 0; stack < 2; stack++) {
+    for (int stack = 0; stack < 2; stack++) {
         trf__norm_params *norm = &layout->model.final_norm[stack];
         layout->absent = !layout->range.ends[stack];
         norm->gain = norm->bias = -1;
@@ -423,7 +417,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
     int64_t d = c->d_model;
-    int source = trf__has_source(c), target = trf__has_target(c), stack, i;
+    int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     int relative = c->positions == TRF_POSITIONS_RELATIVE;
     layout->range = trf__layer_range_of(c, layout->first, layout->end);
@@ -464,8 +458,8 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     trf__add_head_layer(layout, c);
     trf__add_sequence_head(layout, c);
     trf__lay_out_norms(layout, c);
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
 }
 
 // >>first-values   what parameters begin with
@@ -483,9 +477,9 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0,
         deviation = 0, keys_bound = 0;
-    int64_t i, keys = INT64_MAX;        /* the first number of keys, if they have another bound */
+    int64_t keys = INT64_MAX;           /* the first number of keys, if they have another bound */
     switch (p->start) {
-    case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
+    case TRF__START_ONE: for (int64_t i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV: case TRF__START_GATED:
         if (p->start == TRF__START_GATED) out /= 2;     /* two matrices */
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
@@ -516,7 +510,7 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     default: break;
     }
     if (bound == 0 && deviation == 0) { memset(w, 0, (size_t)n * sizeof *w); return; }     /* +0 */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         uint64_t k = (uint64_t)(begin + i);
         if (deviation > 0)      /* Box and Muller 1958 */
             w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * k)))

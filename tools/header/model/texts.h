@@ -34,12 +34,11 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, const trf_vocab *v, trf_e
                                           TRF_SPECIAL_UNK};
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     int32_t has[4];
-    int i;
-    for (i = 0; v && i < 4; i++) {
+    for (int i = 0; v && i < 4; i++) {
         has[i] = trf_vocab_special(v, (trf_special)i);
         if (has[i] < 0) has[i] = trf_vocab_special(v, others[i]);
     }
-    for (i = 0; v && i < 4; i++)
+    for (int i = 0; v && i < 4; i++)
         TRF__FAIL_IF(has[i] != ids[i], TRF_E_SHAPE, -1, names[i],
                      "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the configuration "
                      "has %d, %d, %d, %d", has[0], has[1], has[2], has[3], ids[0], ids[1], ids[2],
@@ -53,9 +52,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
-    const trf_config *c;
     TRF__TRY(trf__begin(model, "model", err));
-    c = &model->config;
+    const trf_config *c = &model->config;
     if (source && trf__has_source(c))
         TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
@@ -81,14 +79,12 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
 {
     size_t bytes = trf__bytes(n, sizeof *list);
     trf__meta *own = NULL;
-    char *to;
-    int32_t i;
-    for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
+    for (int32_t i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     TRF__FAIL_IF(n > 0 && !own, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
                  (int)n);
-    to = own ? (char *)(own + n) : NULL;
-    for (i = 0; i < n; i++) {
+    char *to = own ? (char *)(own + n) : NULL;
+    for (int32_t i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
         own[i].key = (char *)memcpy(to, list[i].key, key);
         own[i].value = (char *)memcpy(to + key, list[i].value, value);
@@ -126,17 +122,17 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
                                           trf_error *err)
 {
     trf__meta *list;
-    size_t bytes, texts = 0;
-    int32_t i, n = 0, had;
+    size_t texts = 0;
+    int32_t i, n = 0;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__metadata_check(key, value, err));
-    bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
+    size_t bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     TRF__FAIL_IF(!list, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
-    had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
+    int32_t had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
     if (value) {
         list[n].key = key;
         list[n++].value = value;
@@ -164,8 +160,7 @@ TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const c
 
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 {
-    int32_t i;
-    for (i = 0; model && key && i < model->n_metadata; i++)
+    for (int32_t i = 0; model && key && i < model->n_metadata; i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }
@@ -174,20 +169,18 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err)
 {
-    const char *line;
-    size_t n, written;
-    int32_t k;
+    size_t written;
     if (bytes) *bytes = 0;
     if (text && size > 0) *text = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!text && size > 0) return trf__fail_null(err, "text");
-    line = trf_model_metadata(model, "labels");
-    for (k = 0; line && k < i; k++) {
+    const char *line = trf_model_metadata(model, "labels");
+    for (int32_t k = 0; line && k < i; k++) {
         line = strchr(line, '\n');
         if (line) line++;
     }
     TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
-    n = strcspn(line, "\n");
+    size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {
         memcpy(text, line, n);

@@ -48,8 +48,7 @@ enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
 TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
 {
-    int32_t i;
-    for (i = 0; i < n; i++) if (list[i] == id) return 1;
+    for (int32_t i = 0; i < n; i++) if (list[i] == id) return 1;
     return 0;
 }
 
@@ -193,9 +192,9 @@ TRF__BOTH int trf__beam_first(const trf__beam *beam, int32_t a, int32_t b)
    the others to the best that are left. */
 TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
-    int32_t n = trf__n_groups(&beam->phrases), given, best, g;
+    int32_t n = trf__n_groups(&beam->phrases), best, g;
     for (g = 0; g < n; g++) beam->share[g] = 0;
-    for (given = 0; given < places; given++) {
+    for (int32_t given = 0; given < places; given++) {
         for (best = -1, g = 0; g < n; g++) {
             int32_t *k = &beam->taken[g];
             for (*k = beam->share[g]; *k < beam->n_chosen[g]; ++*k)
@@ -215,13 +214,12 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
-    int32_t from = 0, g;
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++) {
-        const trf__chosen *head;
+    int32_t from = 0;
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++) {
         int32_t *k = &beam->taken[g];
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
         if (*k == beam->share[g]) continue;
-        head = trf__beam_group(beam, g) + *k;
+        const trf__chosen *head = trf__beam_group(beam, g) + *k;
         if (!best || trf__chosen_before(head, best)) { best = head; from = g; }
     }
     if (best) beam->taken[from]++;
@@ -270,11 +268,11 @@ TRF__BOTH double trf__beam_score(const trf__beam *beam, double sum, int32_t leng
 TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
-    int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0), length;
-    double best = trf__beam_score(beam, sum, longest), score;
+    int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0);
+    double best = trf__beam_score(beam, sum, longest);
     if (search->word_penalty == 0) return best;
-    for (length = n + search->count_eos; length < longest; length++) {
-        score = trf__beam_score(beam, sum, length);
+    for (int32_t length = n + search->count_eos; length < longest; length++) {
+        double score = trf__beam_score(beam, sum, length);
         if (score > best) best = score;
     }
     return best;
@@ -285,8 +283,8 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a,
                                         const trf__finished *b)
 {
-    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
-    for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
+    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n;
+    for (int32_t t = a->n > b->n ? a->n : b->n; t > 0; t--) {
         size_t at_a = (size_t)(t - 1) * (size_t)width + (size_t)row_a;
         size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
         if (t <= a->n && t <= b->n) {
@@ -344,8 +342,7 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
 {
     int at_limit = beam->n == beam->limit && !trf__forces_eos(&beam->search);
     int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
-    int32_t row;
-    for (row = 0; row < beam->live; row++) {
+    for (int32_t row = 0; row < beam->live; row++) {
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
         if (at_limit && count_live)
             trf__beam_end(beam, beam->sum[row], 0, row, TRF_ENDED_MAX_LENGTH);
@@ -362,14 +359,13 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
 TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 {
     const trf_search *search = &beam->search;
-    double hope;
     if (beam->live == 0) return 1;
     if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
     /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
        now */
-    hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
-                                          : trf__beam_score(beam, beam->sum[0], beam->n);
+    double hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
+                                                 : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
 }

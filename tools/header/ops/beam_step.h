@@ -28,13 +28,12 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
    once. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
-    int32_t k;
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
-    for (k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
+    for (int32_t k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
         beam->met[k].times = beam->met[k].units = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
@@ -129,16 +128,16 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         int32_t met = trf__beam_met(beam, row, -1, NULL), most;
         int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
         int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
-        double least = 0, hidden;
+        double least = 0;
         most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the phrase_next come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
-            double p = log_probabilities[at], own;
+            double p = log_probabilities[at];
             if (j >= count && trf__is_listed(ids + row * stride, count, id)) continue;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
-            own = rest ? p + rest[row] : p;
+            double own = rest ? p + rest[row] : p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
                 p = ruled[at];
                 if (p > 0) p = 0;
@@ -154,7 +153,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */
-        hidden = beam->sum[row] + (hides == 2 || disordered ? 0 : least);
+        double hidden = beam->sum[row] + (hides == 2 || disordered ? 0 : least);
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
@@ -167,9 +166,9 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
    group, if eos_in_top_beam is set. Returns how many there are. */
 TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
-    int32_t n = 0, g, k;
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
-        for (k = 0; k < beam->n_chosen[g]; k++) {
+    int32_t n = 0;
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++)
+        for (int32_t k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id)) continue;
             if (beam->search.eos_in_top_beam && k >= beam->width) {
@@ -185,13 +184,13 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 /* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    int32_t ended = trf__beam_endings(beam), places = beam->width, g, k;
+    int32_t ended = trf__beam_endings(beam), places = beam->width;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
     const trf__chosen *chosen;
     if (beam->search.shrink) places = ended < places ? places - ended : 0;
     trf__beam_share(beam, places);
-    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
-        for (k = 0; k < beam->n_chosen[g]; k++) {
+    for (int32_t g = 0; g < trf__n_groups(&beam->phrases); g++)
+        for (int32_t k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id) &&
                 (k >= beam->share[g] || !trf__beam_may_live(beam, g, k)))
@@ -243,8 +242,7 @@ TRF__BOTH const int32_t *trf__beam_parents(const trf__beam *beam)
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
-    int32_t k;
-    for (k = 0; k < beam->n_kept; k++) total += (int64_t)beam->best[k].n + 1;
+    for (int32_t k = 0; k < beam->n_kept; k++) total += (int64_t)beam->best[k].n + 1;
     return total;
 }
 
@@ -256,14 +254,13 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
                                  double *own)
 {
-    int32_t k, t;
-    for (k = 0; k < beam->n_kept; k++) {
+    for (int32_t k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
         trf_hypothesis *answer = &answers[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH &&
             beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
-        for (t = best->n; t > 0; t--) {
+        for (int32_t t = best->n; t > 0; t--) {
             size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
             /* from the last token back to the first */
             ids[t - 1] = beam->token[node];
@@ -275,7 +272,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->n = best->n;
         answer->log_probabilities = own;
         answer->log_probability = answer->prompt_log_probability = 0;
-        for (t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
+        for (int32_t t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;

@@ -63,12 +63,11 @@ TRF__BOTH void trf__phrase_unit(const trf__phrases *p, const trf__phrase *f, trf
 TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f, trf__met *met,
                                     int32_t id, int first)
 {
-    int32_t begin, end, i;
     if (!f->bytes) { trf__phrase_unit(p, f, met, id); return 1; }
-    begin = id > 0 ? p->ends[id - 1] : 0;
-    end = p->ends[id];
+    int32_t begin = id > 0 ? p->ends[id - 1] : 0;
+    int32_t end = p->ends[id];
     if (first && p->drops_blank && begin < end && p->texts[begin] == ' ') begin++;
-    for (i = begin; i < end; i++)
+    for (int32_t i = begin; i < end; i++)
         trf__phrase_unit(p, f, met, (int32_t)(unsigned char)p->texts[i]);
     return end - begin - (begin < end && p->texts[begin] == ' ');
 }
@@ -104,8 +103,8 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {
-    int32_t sum = 0, much = before[p->n].times, stray = id >= 0 && trf__is_symbol(p, id), k;
-    for (k = 0; k < p->n; k++) {
+    int32_t sum = 0, much = before[p->n].times, stray = id >= 0 && trf__is_symbol(p, id);
+    for (int32_t k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         trf__met met = before[k];
         int32_t units = id >= 0 ? trf__phrase_token(p, f, &met, id, first) : 0;

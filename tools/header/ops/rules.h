@@ -24,9 +24,9 @@ TRF__BOTH double trf__penalize(double x, double penalty)
 /* Writes all that row `row` of a beam has read, in order; returns how many ids. */
 TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t *ids)
 {
-    int32_t first = beam->start >= 0, t;
+    int32_t first = beam->start >= 0;
     if (first) ids[0] = beam->start;
-    for (t = beam->n; t > 0; t--) {
+    for (int32_t t = beam->n; t > 0; t--) {
         size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
         ids[first + t - 1] = beam->token[node];
         row = beam->parent[node];
@@ -37,8 +37,7 @@ TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t *ids)
 /* Whether the history of n ids ends with the m ids before the last one of a sequence. */
 TRF__BOTH int trf__ends_with(const int32_t *ids, int32_t n, const int32_t *sequence, int32_t m)
 {
-    int32_t i;
-    for (i = 0; i < m && m <= n; i++) if (ids[n - m + i] != sequence[i]) return 0;
+    for (int32_t i = 0; i < m && m <= n; i++) if (ids[n - m + i] != sequence[i]) return 0;
     return m <= n;
 }
 
@@ -80,14 +79,14 @@ TRF__BOTH void trf__phrase_next_row(const trf__rules *rules, const trf__beam *be
 {
     const trf__phrases *p = &beam->phrases;
     const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
-    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0, k, i;
-    for (k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
+    int32_t *phrase_next = rules->phrase_next + to * rules->n_phrase_next, n = 0;
+    for (int32_t k = 0; k < rules->n_phrase_next; k++) phrase_next[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
-    for (k = 0; k < p->n; k++) {
+    for (int32_t k = 0; k < p->n; k++) {
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
+        for (int32_t i = inside ? -1 : 0; i < 3 && n < rules->n_phrase_next; i++) {
             int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
             if (id >= 0) n = trf__add_once(phrase_next, n, id);
         }
@@ -108,8 +107,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int64_t at = row * (t->n + r->n_phrase_next);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
-    int32_t *ids = t->ids + at, k;
-    for (k = 0; k < r->counts[2 * row]; k++) {
+    int32_t *ids = t->ids + at;
+    for (int32_t k = 0; k < r->counts[2 * row]; k++) {
         int32_t id = r->ids[row * r->stride + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL : (double)kept[k];
         double value = trf__penalize(r->greedy ? z : z - lse, r->penalty);
@@ -132,14 +131,14 @@ TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
     const trf__rules *r = &t->rules;
     int64_t at = row * (t->n + r->n_phrase_next), end = t->n, last = t->n + r->n_phrase_next, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
-    int32_t *ids = t->ids + at, k, j;
+    int32_t *ids = t->ids + at, k;
     for (k = 0, key = ruled ? ruled : own; k < r->n_phrase_next; k++) {
         int32_t id = r->phrase_next[row * r->n_phrase_next + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
             : (double)r->phrase_next_scores[row * r->n_phrase_next + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
-        for (j = 0; ruled && j < r->counts[2 * row]; j++)
+        for (int32_t j = 0; ruled && j < r->counts[2 * row]; j++)
             if (r->ids[row * r->stride + j] == id) {
                 value = trf__penalize(value, r->penalty);
                 break;
@@ -192,17 +191,16 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
                                  int32_t before, int32_t at)
 {
     const trf__beam *beam = &a->beams[place];
-    int32_t forced = trf__beam_wanted(beam).forced, j;
-    int64_t m;
+    int32_t forced = trf__beam_wanted(beam).forced;
     a->live[k] = place;
     a->starts[k] = row;
-    for (m = 0; a->cross && m < a->models; m++) {
+    for (int64_t m = 0; a->cross && m < a->models; m++) {
         trf__span *cross = &a->cross[m * a->places + k];
         *cross = a->sources[m * a->places + place];
         cross->query = row;
         cross->n_query = beam->live;
     }
-    for (j = 0; j < beam->live; j++) {
+    for (int32_t j = 0; j < beam->live; j++) {
         trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
         a->self[row + j] = span;
         a->ids[row + j] = a->begin ? beam->start : trf__beam_tokens(beam)[j];
@@ -230,20 +228,18 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 /* There is no live sentence k. */
 TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
 {
-    int64_t m;
-    for (m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
+    for (int64_t m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */
 TRF__BOTH void trf__reorder_padding(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
-    int32_t k;
     a->self[r] = span;
     a->ids[r] = a->slots[r] = -1;
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.n_phrase_next; k++)
+    for (int32_t k = 0; k < a->rules.n_phrase_next; k++)
         a->rules.phrase_next[r * a->rules.n_phrase_next + k] = -1;
 }

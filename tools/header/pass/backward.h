@@ -170,7 +170,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     const trf__backend *on = pass->run.backend;
     const trf__act *dy = dout, *dy2 = more, *ds_in = NULL;
     trf__norm_gradient n;
-    int i, pre = pass->config->norm_place == TRF_PRE_NORM;
+    int pre = pass->config->norm_place == TRF_PRE_NORM;
     int memory_seen = !pass->projects;  /* 1: dencoded has the gradients of later stages */
     if (stack->final_norm.gain >= 0) {
         n = trf__norm_gradient_of(pass, stack, stack->final_norm,
@@ -180,7 +180,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         dy = pass->back.ds;
         dy2 = NULL;
     }
-    for (i = stack->n_sublayers - 1; i >= 0; i--) {
+    for (int i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
         if (may_cancel) TRF__TRY(trf__run_cancelled(&pass->run, err));
         if (pass->plan.limits.recompute && (i + 1) % stack->per_layer == 0 &&
@@ -292,7 +292,6 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    const trf__act *dout;
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
     loss.dx = pass->back.din;
@@ -304,7 +303,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    dout = trf__head_backward(pass);
+    const trf__act *dout = trf__head_backward(pass);
     if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
     return dout;
 }

@@ -151,12 +151,11 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
     int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
-    int64_t s, numbers;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!views->attention[kind]) return;
-    for (s = 0; s < in.n_spans; s++) {
+    for (int64_t s = 0; s < in.n_spans; s++) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
-        numbers = (int64_t)span->n_query * span->n_key * in.heads;
+        int64_t numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->map);
         pass->run.backend->download(&pass->run,
@@ -266,7 +265,6 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 /* Embedding and sublayers of one stack: leaves stack->out. */
 TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_error *err)
 {
-    trf__act *last;
     int i;
     if (stack->embeds) trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
@@ -280,7 +278,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
             trf__view_state(pass, stack, (i + 1) / stack->per_layer,
                             trf__stream_res(pass, stack, i + 1));
     }
-    last = stack->out = trf__stream_in(stack, i);
+    trf__act *last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
         trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,

@@ -55,10 +55,9 @@ TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
-    int32_t i;
     if (!pass->weights.packed) return;
     if (pass->weights.packs == TRF__PACKS_16_BITS) {
-        for (i = 0; i < layout->n_params; i++) {
+        for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
             char *to = (char *)pass->weights.packed + (size_t)p->offset * pass->run.element;
             trf__pack pack = trf__pack_of(to, pass->weights.plain + p->offset, p->shape[0],
@@ -67,7 +66,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         }
         return;
     }
-    for (i = 0; i < layout->n_parts; i++) {
+    for (int32_t i = 0; i < layout->n_parts; i++) {
         trf__pack_matrix(pass, &layout->specs[i].in);
         trf__pack_matrix(pass, &layout->specs[i].out);
     }
@@ -75,7 +74,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     trf__pack_matrix(pass, &layout->model.head_layer);
     trf__pack_matrix(pass, &layout->model.sequence_layer);
     trf__pack_matrix(pass, &layout->model.sequence_head);
-    for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
+    for (int32_t i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
         const trf__affine *embed = &layout->model.embed[i];
         if (embed->w != layout->model.generator.w &&
             (i == 0 || embed->w != layout->model.embed[0].w))
@@ -196,17 +195,15 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   trf_weights weights, const trf_device *device,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    trf__run run;
-    trf_status status;
     if (!o) TRF__TRY(trf__needs_whole(model, err));
-    run = trf__run_on(device, hooks);
+    trf__run run = trf__run_on(device, hooks);
     /* answers have the same bits in every batch, so AUTO is not for CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
-    status = run.backend->open(&pass->run, err);
+    trf_status status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
     status = trf__pass_begin(pass, model, limits, o, err);
@@ -230,8 +227,7 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
     const trf__model_params *outer = &layout->model;
-    int32_t i;
-    for (i = 0; i < layout->n_parts; i++) {
+    for (int32_t i = 0; i < layout->n_parts; i++) {
         if (layout->specs[i].in.param == param) return &layout->specs[i].in;
         if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
@@ -260,15 +256,13 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
                                    trf_error *err)
 {
     trf__limits none;
-    trf__pass pass;
-    int32_t i;
     TRF__ZERO(none);
     TRF__TRY(trf__packed_weights(to, run, err));
-    pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
+    trf__pass pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;
     pass.weights.packed = to->packed;
     trf__pack_weights(&pass);
-    for (i = 0; i < to->layout.n_params; i++) {
+    for (int32_t i = 0; i < to->layout.n_params; i++) {
         const trf__param *p = &to->layout.params[i];
         if (p->offset < 0) continue;
         run->backend->copy(run, to->weights + p->offset,
@@ -288,26 +282,24 @@ TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
-    trf_model *to, old;
-    trf__run run;
-    trf_status status;
+    trf_model *to;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__needs_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
-    run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     trf__lay_out_packed(to, run.format);
-    status = run.backend->open(&run, err);
+    trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
         status = trf__pack_model(to, model, &run, err);
         run.backend->close(&run);
     }
     if (status == TRF_OK) {             /* the model keeps its texts, and gives up its floats */
-        old = *model;
+        trf_model old = *model;
         model->layout = to->layout; model->weights = to->weights;
         model->packed = to->packed; model->packed_bytes = to->packed_bytes;
         to->layout = old.layout; to->weights = old.weights;
@@ -321,17 +313,15 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
                                  trf_error *err)
 {
     trf_model *model;
-    trf__run run;
-    size_t bytes, packed;
     if (shared) *shared = 0;
     if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
-    run = trf__run_on(&config->device, &config->hooks);
+    trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
         trf__model_without_weights(&model, config, err))
         return 0;
     trf__lay_out_packed(model, run.format);
-    packed = model->layout.packed_bytes[run.format];
-    bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
+    size_t packed = model->layout.packed_bytes[run.format];
+    size_t bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
     trf_model_destroy(model);
     if (shared) *shared = packed;
     return bytes;

@@ -59,9 +59,8 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
    sublayers. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
-    int i;
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
-    for (i = 0; i < stack->n_sublayers; i++) {
+    for (int i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         int number = stack->first_layer * stack->per_layer + i;
         uint32_t site = (uint32_t)(16 + 4 * (number + 4096 * stack->decoder));
@@ -85,8 +84,8 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
     const trf__sublayer_spec *parts = stack->specs;
-    int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
-    for (i = 0; i <= last; i++) {
+    int pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
+    for (int i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         sub->is = parts[i];
         sub->next_norm = !pre ? parts[i].norm : i < last ? parts[i + 1].norm : stack->final_norm;
@@ -177,9 +176,8 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
                                  size_t *converted)
 {
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0, rows = deep;
-    int stack, i;
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
             trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
@@ -222,9 +220,9 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
 /* Row p of the sinusoidal table (trf_positions). */
 TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
 {
-    int64_t i, n_half = d / 2;
-    for (i = 0; i < d; i++) row[i] = 0;
-    for (i = 0; i < n_half + d % 2; i++) {
+    int64_t n_half = d / 2;
+    for (int64_t i = 0; i < d; i++) row[i] = 0;
+    for (int64_t i = 0; i < n_half + d % 2; i++) {
         double exponent = rule == TRF_POSITIONS_HALVES_N1
             ? (double)i / (double)trf__max64(n_half - 1, 1)
                                                           : 2 * (double)i / (double)d;
@@ -252,8 +250,8 @@ TRF__FN double trf__rotary_kept(const trf_config *c, double frequency)
 /* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
 TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
 {
-    int64_t i, pairs = trf__rotary_width(c) / 2;
-    for (i = 0; i < pairs; i++) {
+    int64_t pairs = trf__rotary_width(c) / 2;
+    for (int64_t i = 0; i < pairs; i++) {
         double frequency = pow(c->rotary_base, -(double)i / (double)pairs);
         double kept = trf__rotary_kept(c, frequency), at = (double)p;
         double angle = (at / c->rotary_scale * (1 - kept) + at * kept) * frequency;
@@ -266,12 +264,12 @@ TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
    distance falls into the same bucket. */
 TRF__FN void trf__distance_row(int32_t *row, const trf_config *c, int decoder)
 {
-    int32_t n = decoder ? c->relative_buckets : c->relative_buckets / 2, exact = n / 2, ranged;
-    int64_t i, reach = c->relative_distance;
+    int32_t n = decoder ? c->relative_buckets : c->relative_buckets / 2, exact = n / 2;
+    int64_t reach = c->relative_distance;
     float log_range = (float)log((double)reach / exact);
-    for (i = -reach; i <= reach; i++) {
+    for (int64_t i = -reach; i <= reach; i++) {
         int64_t away = i < 0 ? -i : decoder ? 0 : i;        /* a decoder sees no later keys */
-        ranged = exact;
+        int32_t ranged = exact;
         if (away > exact)
             ranged += (int32_t)((float)log((double)((float)away / (float)exact)) / log_range
                                 * (float)(n - exact));
@@ -285,19 +283,18 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 {
     const trf_config *c = pass->config;
     const trf__backend *on = pass->run.backend;
-    int64_t p, width = trf__is_sinusoidal(c) ? c->d_model : trf__rotary_width(c);
+    int64_t width = trf__is_sinusoidal(c) ? c->d_model : trf__rotary_width(c);
     size_t bytes = pass->buckets ? trf__bytes(trf__distances(c), sizeof(int32_t))
         : trf__bytes(width, sizeof(trf_real));
-    void *row;
     if (!pass->table && !pass->buckets) return TRF_OK;
-    row = trf__alloc(&pass->run.hooks, bytes);
+    void *row = trf__alloc(&pass->run.hooks, bytes);
     TRF__FAIL_IF(!row, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
-    for (p = 0; pass->table && p < pass->plan.limits.longest; p++) {
+    for (int64_t p = 0; pass->table && p < pass->plan.limits.longest; p++) {
         if (trf__rotary_width(c)) trf__rotary_row((trf_real *)row, p, c);
         else trf__position_row((trf_real *)row, p + c->position_offset, width, (int)c->positions);
         on->upload(&pass->run, pass->table + p * width, row, bytes);
     }
-    for (p = 0; pass->buckets && p < 2; p++) {
+    for (int64_t p = 0; pass->buckets && p < 2; p++) {
         trf__distance_row((int32_t *)row, c, (int)p);
         on->upload(&pass->run, pass->buckets + p * trf__distances(c), row, bytes);
     }
@@ -310,13 +307,11 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
 {
     const trf__backend *on = pass->run.backend;
     const trf__run *run = &pass->run;
-    trf__pass bigger, size;
     size_t converted;
-    int64_t widest;
     trf_status status;
-    bigger = *pass;
+    trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
-    size = bigger;
+    trf__pass size = bigger;
     size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
                                                                    sublayers' pointers */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
@@ -333,7 +328,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size.encoder.sublayers = size.decoder.sublayers = NULL;
     if (status == TRF_OK) trf__pass_layout(&size, bigger.plan.arena);
     if (status == TRF_OK && (size.plan.has & TRF__SCRATCH)) status = trf__pass_table(&size, err);
-    widest = trf__pass_widest(pass, limits, &converted);
+    int64_t widest = trf__pass_widest(pass, limits, &converted);
     if (status == TRF_OK)
         status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config), widest,
                              converted, err);

@@ -58,15 +58,14 @@ TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *
 {
     const int numbers = c->label_kind == TRF_LABELS_NUMBERS;
     int64_t at = 0;
-    int32_t i, k;
-    for (i = 0; i < x->count; at += x->lengths[i++]) {
+    for (int32_t i = 0; i < x->count; at += x->lengths[i++]) {
         int32_t n = x->lengths[i];
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         if (n == 1 && x->ids[at] == -1) continue;
         TRF__FAIL_IF(n < 0 || n > c->n_labels || (numbers && n < c->n_labels), TRF_E_INVALID_ARG, i,
                      "target", "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
                      numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
-        for (k = 0; k < n; k++)
+        for (int32_t k = 0; k < n; k++)
             TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
         ++*wanted;
     }
@@ -79,11 +78,11 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                                    int64_t *rows, int64_t *wanted, trf_error *err)
 {
     const trf_sequences *x = &batch->target;
-    int32_t i, k, n, count = batch->source.count, before = c->sequence_labels > 0;
+    int32_t count = batch->source.count, before = c->sequence_labels > 0;
     int64_t at = 0;
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
-    for (i = 0; (trf__pools(c) || before) && i < count; i++)
+    for (int32_t i = 0; (trf__pools(c) || before) && i < count; i++)
         TRF__FAIL_IF(batch->source.lengths[i] + trf__source_added(c) == 0, TRF_E_INVALID_ARG, i,
                      "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
@@ -92,13 +91,13 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                  trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
-    for (i = 0; i < count; i++) {
-        n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
         TRF__FAIL_IF(x->lengths[i] != n, TRF_E_INVALID_ARG, i, "target",
                      "target sequence %d must have %d label%s, got %d", i, n, trf__plural(n),
                      x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
-        for (k = -before; k < n - before; k++, at++) {
+        for (int32_t k = -before; k < n - before; k++, at++) {
             TRF__FAIL_IF(x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k), TRF_E_INVALID_ARG,
                          at, "target",
                          "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d",
@@ -126,18 +125,17 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
 TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
     int32_t places[4097];
-    int64_t i, k, m = 0;
-    int pass;
-    for (i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
-    for (pass = 0; pass < 2; pass++) {
+    int64_t k, m = 0;
+    for (int64_t i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
+    for (int pass = 0; pass < 2; pass++) {
         const int32_t *from = pass ? first : rows;
         int32_t *to = pass ? rows : first;
         memset(places, 0, sizeof places);
-        for (i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
-        for (i = 1; i < 4096; i++) places[i] += places[i - 1];
-        for (i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
+        for (int64_t i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
+        for (int64_t i = 1; i < 4096; i++) places[i] += places[i - 1];
+        for (int64_t i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
     }
-    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
+    for (int64_t i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
         first[k++] = (int32_t)i;
     first[k] = (int32_t)m;
     return k;
@@ -151,14 +149,14 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     const trf__lists *l = &stack->host;
     const int64_t rows = stack->rows / pass->copies;
     const int padded = pass->training && row < rows;
-    int64_t most, k;
+    int64_t most;
     for (; sequence < stack->n_self / pass->copies; sequence++) {
         trf__span *span = &l->self[sequence];
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = (int32_t)trf__min64(longest, rows - row);
         stack->max_keys = trf__max64(stack->max_keys, span->n_key);
-        for (k = 0; k < span->n_query; k++, row++) {
+        for (int64_t k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
             l->position[row] = (int32_t)k;
             l->sentence[row] = 0;
@@ -176,14 +174,13 @@ TRF__FN void trf__copy_rows(trf__stack *stack)
     const trf__lists *l = &stack->host;
     const int64_t rows = stack->rows / 2, n = stack->n_self / 2;
     const size_t bytes = (size_t)rows * sizeof(int32_t);
-    int64_t i;
     memcpy(l->ids + rows, l->ids, bytes);
     memcpy(l->targets + rows, l->targets, bytes);
     memcpy(l->position + rows, l->position, bytes);
     if (stack->segments >= 0) memcpy(l->segment + rows, l->segment, bytes);
     /* as an unsigned number, 2^31 more */
-    for (i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
+    for (int64_t i = 0; i < n; i++) {
         trf__span *span = &l->self[n + i];
         *span = l->self[i];
         span->query += (int32_t)rows;
@@ -196,10 +193,9 @@ TRF__FN void trf__copy_rows(trf__stack *stack)
 TRF__FN void trf__fill_groups(trf__stack *stack, int padded)
 {
     const trf__lists *l = &stack->host;
-    int64_t k;
     stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, stack->rows);
     if (!padded) return;
-    for (k = stack->n_groups + 1; k <= stack->rows; k++)
+    for (int64_t k = stack->n_groups + 1; k <= stack->rows; k++)
         l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
 }
@@ -223,16 +219,15 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k;
     stack->max_queries = stack->max_keys = 0;
-    for (i = 0; i < x->count; i++) {
+    for (int32_t i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + stack->begins + stack->ends;
         trf__span *span = &l->self[i];
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
-        for (k = 0; k < n; k++, row++) {
+        for (int32_t k = 0; k < n; k++, row++) {
             int32_t id = k - (stack->shifts ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
@@ -257,12 +252,12 @@ TRF__FN void trf__fill_numbers(const trf__pass *pass, const trf_sequences *x)
 {
     const trf_config *c = pass->config;
     float *numbers = pass->numbers[0];
-    int32_t *targets = pass->decoder.host.targets, i, k;
+    int32_t *targets = pass->decoder.host.targets, i;
     const int32_t *ids = x->ids;
     memset(numbers, 0, trf__bytes(pass->decoder.rows, trf__bytes(c->n_labels, sizeof *numbers)));
     for (i = 0; i < x->count; ids += x->lengths[i++], numbers += c->n_labels) {
         targets[i] = x->lengths[i] == 1 && *ids == -1 ? -1 : 0;
-        for (k = 0; k < x->lengths[i] && targets[i] == 0; k++)
+        for (int32_t k = 0; k < x->lengths[i] && targets[i] == 0; k++)
             if (c->label_kind == TRF_LABELS_ANY) numbers[ids[k]] = 1;
             else numbers[k] = trf_label_number(ids[k]);
     }
@@ -274,15 +269,15 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
     const trf__lists *source = &pass->encoder.host;
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
-    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
+    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i;
     int32_t begins = pools ? 0 : pass->encoder.begins;
     const int64_t rows = pass->decoder.rows / pass->copies;
     const int64_t all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
-        n = pools ? 1 : source->self[i].n_query;
+        int32_t n = pools ? 1 : source->self[i].n_query;
         if (before) labels[i] = x->ids[at++];
-        for (k = -begins; k < n - begins; k++)
+        for (int32_t k = -begins; k < n - begins; k++)
             targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
     }
     while (row < rows) targets[row++] = -1;
@@ -393,10 +388,10 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                                    int64_t ordinal, trf_error *err)
 {
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
-    trf__limits need, full;
-    int64_t i, wanted = 0;
+    trf__limits need;
+    int64_t wanted = 0;
     TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
-    full = trf__pass_filled(pass, &need);
+    trf__limits full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
@@ -412,7 +407,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training)
         (pass->config->label_kind ? trf__fill_numbers : trf__fill_labels)(pass, &batch->target);
-    for (i = 0; i < pass->decoder.n_cross; i++) {
+    for (int64_t i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
         span->key = pass->encoder.host.self[i].query;

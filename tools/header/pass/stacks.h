@@ -250,12 +250,11 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     int64_t d = c->d_model, rows = limits[stack->decoder];
     /* an encoder without sublayers before a decoder holds the encoder's output */
     int used = stack->n_sublayers || trf__pools(c) || (!stack->decoder && trf__has_target(c));
-    size_t first, most;
-    int i;
+    size_t most;
     stack->embedded = trf__take_acts(cursor, pass, used ? rows : 0, d);
     if (!stack->n_sublayers) return;
-    first = most = cursor->used;
-    for (i = 0; i < stack->n_sublayers; i++) {
+    size_t first = most = cursor->used;
+    for (int i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         trf__sublayer_spec is = trf__sublayer_spec_of(c, stack->decoder, i);
         if (!pass->training || (pass->plan.limits.recompute && i % stack->per_layer == 0))
@@ -265,8 +264,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     }
     cursor->used = most;
     /* from the second layer on: the shared memory then holds the last s of the first layer */
-    for (i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
-         i += stack->per_layer) {
+    for (int i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
+             i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         sub->s = trf__take_acts(cursor, pass, rows, d);
         sub->norm_stats = trf__take_reals(cursor, rows, 2);
@@ -286,9 +285,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
 TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows)
 {
     int64_t wide = 0, inner = 0, memory = 0;
-    int stack, i;
-    for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
+    for (int stack = 0; stack < 2; stack++)
+        for (int i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
             trf__sublayer_spec is = trf__sublayer_spec_of(pass->config, stack, i);
             wide = trf__max64(wide, is.projected);
             inner = trf__max64(inner, is.hidden);
@@ -364,7 +362,6 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     const trf_config *c = pass->config;
     const trf__limits *l = &pass->plan.limits;
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
-    size_t bytes;
     if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
     pass->table = NULL;
     if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(cursor, l->longest, d);
@@ -373,7 +370,7 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
     if (c->positions == TRF_POSITIONS_RELATIVE)
         pass->buckets = TRF__TAKE(int32_t, cursor, 2 * trf__distances(c));
     pass->proj = trf__take_acts(cursor, pass, rows, d);
-    bytes = trf__converted_bytes(pass, d, d);
+    size_t bytes = trf__converted_bytes(pass, d, d);
     pass->converted = (trf__act *)trf__take(cursor, rows, bytes);
     if (bytes == 0) pass->converted = NULL;
     trf__take_losses(cursor, pass);
@@ -424,9 +421,8 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
 TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    int i;
     trf__take(&cursor, 1, sizeof(trf__now));
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         trf__stack *stack = trf__stack_of(pass, i);
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);

@@ -131,14 +131,13 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
                                  const trf__span *span, trf_real *maps)
 {
     trf__attention_weights a;
-    int h;
     a.in = *in;
     a.in.spans += s;
     if (a.in.bias.pairs) a.in.bias.pairs += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;
-    for (h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
+    for (int h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
         a.head = h;
         run->backend->attention_weights(run, &a);
         a.weights += (int64_t)span->n_query * span->n_key;

@@ -47,10 +47,9 @@ typedef struct trf__ensemble {
 /* The configurations together. */
 TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
 {
-    int32_t k;
     e->n = n;
     e->config = *configs[0];
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         e->configs[k] = configs[k];
         if (configs[k]->max_length < e->config.max_length)
             e->config.max_length = configs[k]->max_length;
@@ -73,12 +72,12 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     const trf_model *const *models = given->n > 0 ? given->models : &model;
     const trf_config *configs[TRF_MAX_MODELS];
     double sum = 0;
-    int32_t k, n = given->n > 0 ? given->n : 1;
+    int32_t n = given->n > 0 ? given->n : 1;
     TRF__ZERO(*e);
     TRF__TRY(trf__check_ensemble(given, err));
     TRF__FAIL_IF(model && model != models[0], TRF_E_INVALID_ARG, -1, "model",
                  "with an ensemble, model must be NULL or its first one");
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, given->n > 0 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
         e->apart |= trf__has_source(&models[0]->config) &&
@@ -92,7 +91,7 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
     }
     trf__ensemble_configs(e, configs, n);
     e->rule = given->rule;
-    for (k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    for (int32_t k = 0; e->rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
     return TRF_OK;
 }
 
@@ -102,22 +101,20 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *model,
    failure too. */
 TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
-    int32_t k;
     e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
     TRF__ALLOC_ZEROED(trf__pass, e->others, &first->run.hooks, e->n - 1, "models", "for %d models",
                       (int)e->n);
-    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
-    for (k = 1; k < e->n; k++)
+    for (int32_t k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
+    for (int32_t k = 1; k < e->n; k++)
         TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
     return TRF_OK;
 }
 
 TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
-    int32_t k;
     if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
+    for (int32_t k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
     TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
@@ -125,8 +122,7 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 /* trf__pass_reserve for all. */
 TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const char *arena = e->passes[k]->plan.arena;
         TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
         e->moves += k > 0 && e->passes[k]->plan.arena != arena;
@@ -139,8 +135,7 @@ TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *ne
 TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
                               const trf__run *run, int64_t self_rows, int64_t cross_rows)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         trf__cache *cache = &caches[k];
         int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
         cache->area = caches[0].area;
@@ -174,11 +169,11 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
    it. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
-    double weight = e->weights[k], most;
+    double weight = e->weights[k];
     if (e->n == 1) return l;
     if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
     l += log(weight);
-    most = k && before > l ? before : l;
+    double most = k && before > l ? before : l;
     return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
 }
 

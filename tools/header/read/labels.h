@@ -39,18 +39,16 @@ TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, i
     const trf__backend *on = pass->run.backend;
     double *to = reader->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
-    trf__loss loss;
-    int64_t r;
     while (rest.target.count > 0) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
-        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        trf__loss loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
         on->cross_entropy(&pass->run, &loss);
         on->download(&pass->run, fresh, pass->loss.row_nll,
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
-        for (r = 0; r < pass->decoder.rows; r++, to++)
+        for (int64_t r = 0; r < pass->decoder.rows; r++, to++)
             *to = trf__mixed(&reader->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
@@ -64,26 +62,25 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t at = 0, end, wanted;
-    int32_t i, k;
+    int64_t at = 0, wanted;
     TRF__TRY(trf__needs_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZERO(batch);
     batch.target = *targets;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
     TRF__GROW(double, reader->numbers, reader->numbers_capacity, 2 * wanted,
               &reader->pass.run.hooks);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         batch.source = sources[k * each];
         TRF__TRY(trf__score_rows(reader, &batch, k, wanted, err));
     }
-    for (i = 0; i < targets->count; i++) {
+    for (int32_t i = 0; i < targets->count; i++) {
         double sum = 0;
-        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+        for (int64_t end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
             sum += reader->numbers[at];
         log_probabilities[i] = sum;
     }
@@ -144,31 +141,29 @@ TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64
                             trf_pooling pooling, int32_t unit)
 {
     double length = 0;
-    int64_t r, i;
-    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
-    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
-        for (i = 0; i < d; i++) {
+    for (int64_t i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
+    for (int64_t r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
+        for (int64_t i = 0; i < d; i++) {
             double x = (double)rows[r * d + i];
             if (pooling == TRF_POOL_MEAN) v[i] += x;
             else if (x > v[i]) v[i] = x;
         }
-    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
-    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
+    for (int64_t i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
+    for (int64_t i = 0; i < d && unit; i++) length += v[i] * v[i];
     length = length != 0 ? sqrt(length) : 1;
-    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
+    for (int64_t i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
 }
 
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err)
 {
-    trf__pass *pass;
     trf__limits need;
     trf_batch batch;
-    int64_t at = 0, d;
+    int64_t at = 0;
     TRF__TRY(trf__encode_check(reader, sources, &batch, &need, err));
-    pass = &reader->pass;
-    d = pass->config->d_model;
+    trf__pass *pass = &reader->pass;
+    int64_t d = pass->config->d_model;
     TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
     if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
@@ -206,10 +201,9 @@ TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_
 TRF__FN void trf__softmax(trf_real *z, int64_t n)
 {
     double most = -HUGE_VAL, sum = 0;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+    for (int64_t i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (int64_t i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
 /* The output of a label that holds or not, for its logit. */
@@ -218,9 +212,8 @@ TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z
 /* What trf_reader_classify gives for the logits of a row. */
 TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
 {
-    int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
-    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
+    for (int64_t i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
@@ -232,15 +225,14 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
 {
     const trf_label_kind kind = e->config.label_kind;
     const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
-    int64_t i;
-    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
-    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
-    log_sum = log(sum);
-    for (i = 0; i < e->n; i++) total += e->weights[i];
+    double most = -HUGE_VAL, sum = 0, total = 0, weight = e->weights[k];
+    for (int64_t i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    double log_sum = log(sum);
+    for (int64_t i = 0; i < e->n; i++) total += e->weights[i];
     if (kind) weight /= total;
-    for (i = 0; i < n; i++) {
-        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+    for (int64_t i = 0; i < n; i++) {
+        double x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
         if (mean && !kind) x = exp(x);
         if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
         to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
@@ -266,20 +258,19 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
 {
     trf__pass *pass = r->ensemble.passes[k];
     const trf_config *c = pass->config;
-    const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
+    int64_t i, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     int apart = ids > 0 && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
-        lengths = batch.source.lengths;
+        const int32_t *lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
-        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
+        for (int64_t row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+            int64_t n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
@@ -300,13 +291,12 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     const trf__ensemble *e = &r->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t i, rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
-    int32_t k;
+    int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
     TRF__ZERO(batch);
     batch.source = *sources;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
         rows = ids < 0 ? need.sentences
@@ -314,13 +304,13 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     }
     TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
     if (e->n > 1) TRF__GROW(trf_real, r->rows, r->rows_capacity, rows * n, &r->pass.run.hooks);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         trf_real *z = k ? r->rows : out->data;
         TRF__TRY(trf__label_logits(r, k, sources, z, ids, err));
-        for (i = 0; e->n > 1 && i < rows; i++)
+        for (int64_t i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
-    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+    for (int64_t i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
         trf__outputs(r->pass.config, out->data + i * n, n);
     return TRF_OK;
 }
@@ -328,9 +318,8 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
 TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
                                        trf_tensor *probabilities, trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(reader, "reader", err));
-    c = reader->pass.config;
+    const trf_config *c = reader->pass.config;
     if (c->sequence_labels) return trf__probabilities(reader, sources, probabilities, -1, err);
     TRF__FAIL_IF(c->head != TRF_HEAD_TOKENS && !trf__pools(c), TRF_E_STATE, -1, "head",
                  "the model labels neither texts nor words: its head is %d, needed is 1, 2 or 3",

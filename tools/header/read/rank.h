@@ -59,9 +59,8 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 {
     const trf_config *c = &t->model->config;
     const trf_hooks *hooks = &t->pass.run.hooks;
-    int64_t most;
     TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
-    most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
+    int64_t most = trf__min64((int64_t)r->query.n + r->text.n + 2, room);
     TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, r->pairs.n + most, hooks);
     TRF__TRY(trf_join(c, r->query.ids, r->query.n, r->text.ids, r->text.n, 1,
                       r->pairs.ids + r->pairs.n, (int32_t)most, &r->lengths[i], err));
@@ -77,9 +76,8 @@ TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *co
     trf_real outputs[TRF__RANKED];
     trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
     trf_sequences pairs;
-    int32_t i;
     r->pairs.n = 0;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
                                      : trf__fail_null(err, "texts");
         if (status != TRF_OK && err) err->where = first + i;
@@ -87,7 +85,7 @@ TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *co
     }
     pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
     TRF__TRY(trf_reader_classify(t, &pairs, &out, err));
-    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
+    for (int32_t i = 0; i < n; i++) scores[i] = (double)outputs[i];
     return TRF_OK;
 }
 
@@ -96,11 +94,10 @@ TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *ord
 {
     const size_t bytes = trf__bytes(n, sizeof(const void *));
     const void **items = (const void **)trf__alloc(hooks, bytes);
-    int32_t i;
     TRF__FAIL_IF(!items, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
-    for (i = 0; i < n; i++) items[i] = &scores[i];
+    for (int32_t i = 0; i < n; i++) items[i] = &scores[i];
     trf__sort(items, (size_t)n, trf__by_score, NULL);
-    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
+    for (int32_t i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
     trf__free(hooks, items, bytes);
     return TRF_OK;
 }
@@ -109,21 +106,19 @@ TRF__COLD
 TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
                                    int32_t n, double *scores, int32_t *order, trf_error *err)
 {
-    const trf_hooks *hooks;
     trf__ranking r;
-    trf_status status;
-    int32_t room = 0, i, some;
+    int32_t room = 0, some;
     TRF__TRY(trf__begin(reader, "reader", err));
-    hooks = &reader->pass.run.hooks;
+    const trf_hooks *hooks = &reader->pass.run.hooks;
     if (!query) return trf__fail_null(err, "query");
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!texts && n) return trf__fail_null(err, "texts");
     if (!scores && n) return trf__fail_null(err, "scores");
     TRF__TRY(trf__rank_check(reader->model, &room, err));
     TRF__ZERO(r);
-    status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
+    trf_status status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
     if (status != TRF_OK && err) err->where = -1;
-    for (i = 0; i < n && status == TRF_OK; i += some) {
+    for (int32_t i = 0; i < n && status == TRF_OK; i += some) {
         some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
         status = trf__rank_some(reader, &r, texts + i, some, room, i, scores + i, err);
     }

@@ -65,9 +65,9 @@ TRF__FN trf_status trf__view_forward(trf_reader *reader, trf__views *views, int 
                                      const trf_real *memory, trf_error *err)
 {
     trf__pass *pass = &reader->pass;
-    int64_t most = 0, i;
+    int64_t most = 0;
     trf_status status;
-    for (i = 0; i < pass->n_sentences; i++) {
+    for (int64_t i = 0; i < pass->n_sentences; i++) {
         const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
         int64_t source = pass->encoder.n_self ? self[i].n_query : 0;
         int64_t target = pass->decoder.n_self ? own[i].n_query : 0;
@@ -141,8 +141,6 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
         TRF_READ_ENCODER_SELF, TRF_READ_DECODER_SELF, TRF_READ_CROSS
     };
     const int64_t d = c->d_model, source = need->source_rows, target = need->target_rows;
-    int32_t i;
-    int k;
     x->encoded = trf__take_tensor(cursor, what & TRF_READ_ENCODED, 0, source, d);
     x->decoded = trf__take_tensor(cursor, what & TRF_READ_DECODED, 0, target, d);
     x->encoder_states = trf__take_tensor(cursor, what & TRF_READ_ENCODER_STATES,
@@ -151,9 +149,9 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
                                          1 + (int64_t)c->decoder_layers, target, d);
     x->logits = trf__take_tensor(cursor, what & TRF_READ_LOGITS, 0, target, trf__n_logits(c));
     x->count = (int32_t)need->sentences;
-    for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
+    for (int k = 0; k < TRF_ATTENTION_KIND_COUNT; k++) {
         x->attention[k] = what & kinds[k] ? maps : NULL;
-        for (i = 0; what & kinds[k] && i < x->count; i++, maps++) {
+        for (int32_t i = 0; what & kinds[k] && i < x->count; i++, maps++) {
             *maps = trf_tensor_of(NULL, 1, 0, 1, 1);
             maps->rank = 4;
             maps->shape[0] = trf__attention_layers(c, (trf_attention_kind)k);
@@ -204,21 +202,19 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
     int64_t source = 0, target = 0, sequence = 0;
     trf_batch rest = *batch;
     trf__views views;
-    trf_status status;
-    int k;
     TRF__ZERO(views);
     views.rows[0] = x->encoder_states.shape[1];
     views.rows[1] = x->decoder_states.shape[1];
     while (trf__sequences_of(&rest, sides) > 0) {
         TRF__TRY(trf__pass_part(pass, sides, &rest, err));
-        for (k = 0; k < TRF_ATTENTION_KIND_COUNT; k++)
+        for (int k = 0; k < TRF_ATTENTION_KIND_COUNT; k++)
             views.attention[k] = x->attention[k] ? x->attention[k] + sequence : NULL;
         views.states[0] = x->encoder_states.data ? x->encoder_states.data + source * d : NULL;
         views.states[1] = x->decoder_states.data ? x->decoder_states.data + target * d : NULL;
         TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
         trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
         trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
-        status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
         if (status == TRF_OK)
             trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
                            pass->decoder.rows);
@@ -272,15 +268,14 @@ TRF__FN trf_status trf__memory_sources(trf_reader *reader, const int32_t *rows, 
 {
     const trf_config *c = reader->pass.config;
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
-    int64_t i;
     while (token == c->pad || token == c->bos || token == c->eos) token++;
     TRF__GROW(int32_t, reader->stand_in.ids, reader->stand_in.capacity, total + count,
               &reader->pass.run.hooks);
     sources->lengths = reader->stand_in.ids;
     sources->ids = reader->stand_in.ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) reader->stand_in.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) reader->stand_in.ids[count + i] = token;
+    for (int64_t i = 0; i < count; i++) reader->stand_in.ids[i] = rows[i] - trf__source_added(c);
+    for (int64_t i = 0; i < total; i++) reader->stand_in.ids[count + i] = token;
     return TRF_OK;
 }
 
@@ -291,14 +286,13 @@ TRF__FN trf_status trf__read_memory(trf_reader *r, const trf_batch *batch, int32
     trf__pass *pass = &r->pass;
     int32_t tagged = pass->encoder.tagged;
     trf_batch own = *batch;
-    trf_status status;
     int64_t rows = 0;
     TRF__TRY(trf__memory_check(pass->config, &batch->target, from->memory_lengths, &rows, err));
     TRF__TRY(trf__memory_sources(r, from->memory_lengths, batch->target.count, rows, &own.source,
                                  err));
     /* the ids of the sources are not read: a row has no tag */
     pass->encoder.tagged = 0;
-    status = trf__read_batch(r, &own, what, from->memory, x, err);
+    trf_status status = trf__read_batch(r, &own, what, from->memory, x, err);
     pass->encoder.tagged = tagged;
     return status;
 }
@@ -312,20 +306,17 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     const trf__run *run = &pass->run;
     trf_batch none;
     trf__limits need;
-    int64_t rows, vocab = trf__n_logits(c);
-    size_t bytes;
-    trf__head_acts layer;
-    trf__act *h, *y;
+    int64_t vocab = trf__n_logits(c);
     TRF__ZERO(none);
     TRF__ZERO(need);
-    rows = states->shape[0];
+    int64_t rows = states->shape[0];
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
     need.target_rows = rows;
     TRF__TRY(trf__reading_reserve(r, x, &none, TRF_READ_LOGITS, &need, err));
     if (rows == 0) return TRF_OK;
     /* scratch memory: the states, the activations of the head's layer, then the logits */
-    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
+    size_t bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
     TRF__TRY(trf__workspace_reserve(run, &r->work,
                            trf__add_size(trf__bytes(1 + c->head_layer, bytes),
                                          trf__bytes(rows, trf__bytes(vocab, run->element))),
@@ -333,12 +324,12 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     /* more rows than the pass has planned may be converted */
     TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
                                    run->backend->converted(run->format, rows, c->d_model), err));
-    h = (trf__act *)r->work.memory;
-    y = (trf__act *)(void *)((char *)r->work.memory +
-                             (size_t)(1 + c->head_layer) * bytes);
+    trf__act *h = (trf__act *)r->work.memory;
+    trf__act *y = (trf__act *)(void *)((char *)r->work.memory +
+                                       (size_t)(1 + c->head_layer) * bytes);
     run->backend->feed(run, h, states->data, rows * c->d_model);
     if (c->head_layer) {
-        layer = pass->head;
+        trf__head_acts layer = pass->head;
         layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)r->work.memory + bytes);
         layer.stats = NULL;
         trf__head_layer(pass, &layer, h, rows);

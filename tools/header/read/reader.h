@@ -49,12 +49,11 @@ TRF__FN trf_status trf__reader_open(trf_reader *r, const trf__ensemble *ensemble
                                     int32_t tagged, const trf_hooks *hooks, trf_error *err)
 {
     trf_device device = trf__device_with(&ensemble->models[0]->config.device, threads);
-    int32_t k;
     r->model = ensemble->models[0];
     r->ensemble = *ensemble;
     TRF__TRY(trf__pass_open(&r->pass, r->model, limits, NULL, weights, &device, hooks, err));
     TRF__TRY(trf__ensemble_open(&r->ensemble, &r->pass, err));
-    for (k = 0; k < r->ensemble.n; k++) r->ensemble.passes[k]->encoder.tagged = tagged;
+    for (int32_t k = 0; k < r->ensemble.n; k++) r->ensemble.passes[k]->encoder.tagged = tagged;
     return TRF_OK;
 }
 
@@ -89,9 +88,8 @@ TRF__FN trf__limits trf__reader_limits(const trf_config *c, int64_t source_rows,
 TRF__COLD
 TRF_API void trf_reader_destroy(trf_reader *reader)
 {
-    trf_hooks hooks;
     if (!reader || reader->inside) return;
-    hooks = reader->pass.run.hooks;
+    trf_hooks hooks = reader->pass.run.hooks;
     trf__reader_close(reader, &hooks);
     trf__free(&hooks, reader, sizeof *reader);
 }
@@ -102,10 +100,8 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
 {
     trf_reader_options o;
     trf__ensemble ensemble;
-    trf__limits limits;
     trf_reader *r;
     trf_status status;
-    int32_t k;
     TRF__BEGIN_NEW(reader);
     TRF__ZERO(o);
     if (options) o = *options;
@@ -114,10 +110,10 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
     TRF__TRY(trf__check_range("source_tagged", o.source_tagged, 0, 1, err));
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__TRY(trf__ensemble_of(&ensemble, model, &o.ensemble, err));
-    for (k = 0; k < ensemble.n; k++)
+    for (int32_t k = 0; k < ensemble.n; k++)
         TRF__TRY(trf__check_tagged(ensemble.configs[k], o.source_tagged, err));
     TRF__ALLOC_ZEROED(trf_reader, r, &o.hooks, 1, "reader", "for a reader");
-    limits = trf__reader_limits(&ensemble.config, 256, 4);
+    trf__limits limits = trf__reader_limits(&ensemble.config, 256, 4);
     status = trf__reader_open(r, &ensemble, &limits, o.weights, o.threads, o.source_tagged,
                               &o.hooks, err);
     if (status != TRF_OK) {
@@ -133,7 +129,6 @@ TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model
    computed fastest together, at least one if there is one. The caller has checked the batch. */
 TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
 {
-    trf_batch part;
     int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
     int32_t count = trf__sequences_of(rest, sides), n;
     if (!(sides & TRF__SOURCE)) rest->source.count = 0;
@@ -145,7 +140,7 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
         source += trf__length_of(&rest->source, n);
         target += trf__length_of(&rest->target, n);
     }
-    part = *rest;
+    trf_batch part = *rest;
     part.source = trf__some_sequences(&rest->source, 0, n, 0);
     part.target = trf__some_sequences(&rest->target, 0, n, 0);
     rest->source = trf__some_sequences(&rest->source, n, count - n, source);

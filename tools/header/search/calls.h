@@ -48,8 +48,7 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
 TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *sources,
                                    int32_t each, int tags, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         const trf_sequences *x = &sources[k * each];
         int64_t rows = 0, most = 0;
         TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
@@ -67,7 +66,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     const trf_config *c = &t->reader.ensemble.config;
     int64_t kinds = each ? t->reader.ensemble.n : sources != NULL;
     int64_t rows = 0, most = 0, source, prefix = 0;
-    int32_t n = sources ? sources->count : prefixes->count, i, k;
+    int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
         TRF__TRY(trf__check_each(&t->reader.ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
@@ -91,7 +90,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
         prefix += trf__length_of(prefixes, i);
         t->order[i] = w;
     }
-    for (k = 0; k < kinds; k++)
+    for (int32_t k = 0; k < kinds; k++)
         for (source = 0, i = 0; i < n; source += sources[k].lengths[i++]) {
             t->source_at[k * (int64_t)n + i] = source;
             if (t->pending[i].length < sources[k].lengths[i])
@@ -116,17 +115,17 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;
-    int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
     round->longest = 1;
     round->taken = 0;
     round->next = round->end = round->first;
     for (; round->end < count; round->end++) {
         const trf__pending *w = (const trf__pending *)t->order[round->end];
         int32_t n_source = trf__length_of(round->sources, w->sentence);
-        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
+        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_fits(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
         if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
             break;
@@ -135,7 +134,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
     round->longest_source = 0;
-    for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; round->sources && k < t->reader.ensemble.n; k++)
         round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
                                            trf__tags(&t->search) +
                                            trf__source_added(t->reader.ensemble.configs[k]));
@@ -144,8 +143,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
 /* Leaves out the first n ids of an answer. */
 TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 {
-    int32_t i;
-    for (i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
+    for (int32_t i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
     h->ids += n;
     h->log_probabilities += n;
     h->n -= n;
@@ -156,8 +154,8 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 /* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
 TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
 {
-    int32_t period, i, equal;
-    for (period = 1; period <= 64 && 4 * period <= n; period++)
+    int32_t i, equal;
+    for (int32_t period = 1; period <= 64 && 4 * period <= n; period++)
         for (i = period, equal = 0; i < n; i++) {
             equal = ids[i] == ids[i - period] ? equal + 1 : 0;
             if (equal >= 3 * period && equal + period >= 12) return 1;
@@ -188,8 +186,8 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t id, at;
-    int32_t i, k;
+    int64_t id;
+    int32_t k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__TRY(trf__require(t, required, leading->count, err));
@@ -202,7 +200,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
         TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
-    for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
+    for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
             h->ids = t->ids + id;
@@ -210,7 +208,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             id += (int64_t)h->n + 1;
             trf__hide_first(h, trf__hidden_tokens(&t->reader.ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
-            at = sources ? t->source_at[i] : t->pending[i].prefix;
+            int64_t at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
                                     leading->lengths[i], sources ? t->ratio : 0);
         }
@@ -222,11 +220,10 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                                  const trf_translate_options *options, trf_error *err)
 {
     trf_translate_options o;
-    trf_kind kind;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__ZERO(o);
     if (options) o = *options;
-    kind = translator->reader.model->config.kind;
+    trf_kind kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
                  "an encoder-only model has no decoder: read it (trf_reader_read)");
@@ -248,14 +245,12 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
                                int32_t source_tokens, trf_error *err)
 {
     int64_t added = 0;
-    int32_t k;
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
-    for (k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        int64_t adds;
         if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
-        adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
+        int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
         if (source_tokens + adds <= c->max_length) continue;
         (void)trf__fail(err, TRF_E_LIMIT, k, "source_tokens",
@@ -271,8 +266,7 @@ TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 {
     trf__layout layout;
     size_t bytes = 0;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         TRF__ZERO(layout);
         trf__lay_out(&layout, e->configs[k]);
         bytes = trf__add_size(bytes, trf__packed_size(&layout, run, trf__packs(run, 0)));
@@ -285,8 +279,7 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
                                   const trf__run *run)
 {
     size_t bytes = trf__bytes(e->n - 1, sizeof(trf__pass));
-    int32_t k;
-    for (k = 1; k < e->n; k++)
+    for (int32_t k = 1; k < e->n; k++)
         bytes = trf__add_size(bytes, trf__pass_memory(e->configs[k], limits, NULL, run));
     return bytes;
 }
@@ -295,10 +288,9 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
 TRF__FN int32_t trf__configs_of(const trf_config **configs, const trf_config *config,
                                 const trf_ensemble *ensemble, trf_error *err)
 {
-    int32_t k;
     configs[0] = config;
     if (trf__check_ensemble(ensemble, err)) return 0;
-    for (k = 0; k < ensemble->n; k++) {
+    for (int32_t k = 0; k < ensemble->n; k++) {
         if (!ensemble->models[k]) return (void)trf__fail_null(err, "models"), 0;
         configs[k] = &ensemble->models[k]->config;
     }
@@ -314,29 +306,23 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf_search own = trf_search_defaults();
     const trf_config *configs[TRF_MAX_MODELS];
     trf__ensemble ensemble;
-    int64_t added, answers;
-    int32_t k, n;
-    trf_device device;
-    trf__run run;
     trf__hypotheses h;
-    trf__rules rules;
-    trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
-    n = trf__configs_of(configs, config, &search->ensemble, err);
+    int32_t n = trf__configs_of(configs, config, &search->ensemble, err);
     if (!n) return 0;
-    added = trf__ids_added(configs, n, search, source_tokens, err);
+    int64_t added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
     own = trf__running(config, search, n);
     search = &own;
-    device = trf__device_with(&config->device, search->threads);
-    run = trf__run_on(&device, &search->hooks);
-    for (k = 0; k < n; k++)
+    trf_device device = trf__device_with(&config->device, search->threads);
+    trf__run run = trf__run_on(&device, &search->hooks);
+    for (int32_t k = 0; k < n; k++)
         if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
@@ -346,9 +332,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    have = trf__translator_limits(config, search);
-    need = trf__round_limits(&round, search);
-    grown = trf__limits_grown(&have, &need, config->max_length);
+    trf__limits have = trf__translator_limits(config, search);
+    trf__limits need = trf__round_limits(&round, search);
+    trf__limits grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
                                                        only if the state grows */
         trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
@@ -361,9 +347,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
-    rules = trf__rules_of(search);
+    trf__rules rules = trf__rules_of(search);
     trf__hypotheses_layout(&h, &ensemble, search, &rules, &run);
-    answers = (int64_t)sentences * search->n_best;
+    int64_t answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
@@ -405,11 +391,10 @@ TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, 
                                               int32_t rank, char *text, size_t size, size_t *bytes,
                                               trf_error *err)
 {
-    const trf_hypothesis *h;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_translator_answer(translator, sentence, rank);
+    const trf_hypothesis *h = trf_translator_answer(translator, sentence, rank);
     TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
                  "sentence %d has %d results, got rank %d", (int)sentence,
                  (int)trf__n_answers(translator, sentence), (int)rank);
@@ -423,8 +408,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
                                       trf_sequences *sources, trf_error *err)
 {
     const trf__ensemble *e = &translator->reader.ensemble;
-    int32_t k;
-    for (k = 0; k < (e->apart ? e->n : 1); k++) {
+    for (int32_t k = 0; k < (e->apart ? e->n : 1); k++) {
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];

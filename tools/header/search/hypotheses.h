@@ -59,7 +59,6 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, 
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
-    int i;
     /* rounded sizes must not exceed the numbers of slots */
     if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
     h->n_rows = n;
@@ -71,7 +70,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e, 
     h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
-    for (i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
+    for (int i = 0; i < 2; i++) h->backpointers[i] = TRF__TAKE(int32_t, &device, n * h->length);
     l->ids = TRF__TAKE(int32_t, &device, n);
     l->position = TRF__TAKE(int32_t, &device, n);
     l->only = TRF__TAKE(int32_t, &device, n);
@@ -157,12 +156,9 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
 {
-    trf_hooks hooks;
-    const trf__run *run;
-    int32_t k;
     if (!translator) return;
-    hooks = translator->search.hooks;
-    run = &translator->reader.pass.run;
+    trf_hooks hooks = translator->search.hooks;
+    const trf__run *run = &translator->reader.pass.run;
     /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
@@ -176,7 +172,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
     TRF__FREE(&hooks, translator->own, translator->own_capacity);
     TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
-    for (k = 0; k < TRF_MAX_MODELS; k++)
+    for (int32_t k = 0; k < TRF_MAX_MODELS; k++)
         TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
     TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
     TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
@@ -205,7 +201,6 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
-    trf__limits limits;
     trf_status status;
     int32_t k;
     TRF__BEGIN_NEW(translator);
@@ -219,7 +214,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    limits = trf__translator_limits(&ensemble.config, search);
+    trf__limits limits = trf__translator_limits(&ensemble.config, search);
     status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
                               search->source_tagged, &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
@@ -282,13 +277,12 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
-    int32_t k;
     /* two buffers alternate: a row copies its parent's list, which other rows may need too */
     a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
-    for (k = 0; k < e->n; k++) {
+    for (int32_t k = 0; k < e->n; k++) {
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
         TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));

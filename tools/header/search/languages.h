@@ -23,8 +23,7 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
     int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
                                &search->start};
     static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
-    int i;
-    for (i = 0; rule && i < 4; i++)
+    for (int i = 0; rule && i < 4; i++)
         if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
     return NULL;
 }
@@ -43,15 +42,15 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
 TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
                                         const char *given, trf_error *err)
 {
-    const char *side = target ? "target" : "source", *code = given, *token, *star;
+    const char *side = target ? "......" : "......", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
     const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
-    token = rule ? strchr(rule, ' ') : NULL;
-    star = token ? strchr(token, '*') : NULL;
+    const char *token = rule ? strchr(rule, ' ') : NULL;
+    const char *star = token ? strchr(token, '*') : NULL;
     if (!field || !codes || !star || !vocab) {
         return TRF__OK_IF(!given, TRF_E_UNSUPPORTED, -1, side,
                           "the model has no tokens for the languages of its %ss", side);
@@ -99,14 +98,12 @@ TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_er
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err)
 {
-    const char *first;
-    trf_search found;
     TRF__TRY(trf__begin(search, "search", err));
     if (!model) return trf__fail_null(err, "model");
-    found = *search;
+    trf_search found = *search;
     TRF__TRY(trf__search_language(&found, model, 0, source, err));
     TRF__TRY(trf__search_language(&found, model, 1, target, err));
-    first = trf_model_metadata(model, "target.first");
+    const char *first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
         int64_t id = -1;
         TRF__FAIL_IF(!trf__parse_int(first, &id) || id < 0 ||

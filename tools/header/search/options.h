@@ -62,10 +62,10 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
                                      int32_t most, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
+    int32_t k;
     if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
-    for (i = 0; i < x->count; i++, at += k) {
+    for (int32_t i = 0; i < x->count; i++, at += k) {
         TRF__FAIL_IF(x->lengths[i] < 1, TRF_E_INVALID_ARG, i, field,
                      "%s %d must have at least one id, got %d", what, (int)i, (int)x->lengths[i]);
         TRF__FAIL_IF(at + x->lengths[i] > most, TRF_E_LIMIT, i, field,
@@ -87,10 +87,9 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
-    int32_t i;
     TRF__FAIL_IF(ends->n < 0 || ends->n > TRF_MAX_ENDS, TRF_E_INVALID_ARG, -1, "ends",
                  "ends.n must be in 0..%d, got %d", (int)TRF_MAX_ENDS, (int)ends->n);
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
     return TRF_OK;
 }
@@ -144,9 +143,8 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
                                          const char *field, const char *what, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++)
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++)
             TRF__FAIL_IF(x->ids[at] >= c->target_vocab, TRF_E_INVALID_ARG, at, field,
                          "%s %d, position %d: id must be below the vocabulary's %d, got %d", what,
                          (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
@@ -158,13 +156,12 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
                                          const trf_ends *ends, trf_error *err)
 {
     int64_t at = 0;
-    int32_t i;
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         TRF__FAIL_IF(ends->ids[i] >= c->target_vocab, TRF_E_INVALID_ARG, i, "ends",
                      "end %d must be below the vocabulary's %d, got %d", (int)i,
                      (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
-    for (i = 0; i < x->count; at += x->lengths[i++])
+    for (int32_t i = 0; i < x->count; at += x->lengths[i++])
         TRF__FAIL_IF(x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]), TRF_E_INVALID_ARG,
                      at, "banned",
                      "banned sequence %d is %s alone: no answer could end; use min_length", (int)i,
@@ -177,10 +174,9 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
 {
     const trf_sequences *x = &s->phrases;
     int64_t at = 0;
-    int32_t i, k;
     TRF__TRY(trf__check_listed_ids(c, x, "phrases", "phrase", err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
+    for (int32_t i = 0; i < x->count; i++)
+        for (int32_t k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             TRF__FAIL_IF(id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id),
                          TRF_E_INVALID_ARG, at, "phrases",

@@ -91,9 +91,9 @@ TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int
 /* Enters an id that a copy may use, unless another one writes the same. */
 TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
-    int32_t n, *slot;
+    int32_t n;
     const char *text = trf__writing(r, id, &n);
-    slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
+    int32_t *slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
     if (n == 0 || *slot) return;
     *slot = id + 1;
     if (n > r->longest) r->longest = n;
@@ -120,13 +120,13 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     const trf__run *run = &t->reader.pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
-    size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
-    int32_t id, pass;
+    size_t ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
+    int32_t id;
     if (r->writes) return TRF_OK;
     for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
     r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
     r->writes_bytes = ends + texts;
-    bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
+    size_t bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
     r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
     if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
     if (!r->writes) {
@@ -139,7 +139,7 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     r->texts = (char *)(r->ends + c->target_vocab);
     for (texts = 0, id = 0; id < c->target_vocab; id++)
         r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
-    for (pass = 0; pass < 2; pass++)
+    for (int32_t pass = 0; pass < 2; pass++)
         for (id = 0; id < c->target_vocab && id < trf_vocab_size(model->target); id++)
             if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
                 trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
@@ -156,13 +156,13 @@ TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_
 {
     const char *from = text + m - blank;
     uint64_t hash = TRF__HASH_START;
-    int32_t length, id = -1;
+    int32_t id = -1;
     *needed = TRF__NEVER;
-    for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
-        int32_t rest = units[m + length - blank].rest, found;
+    for (int32_t length = 1; length <= r->longest && length <= n - m + blank; length++) {
+        int32_t rest = units[m + length - blank].rest;
         hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        int32_t found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
         if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
@@ -194,11 +194,11 @@ TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *te
 TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
                              trf__unit *units)
 {
-    int32_t n = f->n, end, m, length, needed;
-    for (m = 0; m < n; m++) units[m].next = -1;
+    int32_t n = f->n, length, needed;
+    for (int32_t m = 0; m < n; m++) units[m].next = -1;
     units[n].rest = 0;
-    end = trf__set_cut(r, unk, text, f, units);
-    for (m = n - 1; m >= 0; m--) {
+    int32_t end = trf__set_cut(r, unk, text, f, units);
+    for (int32_t m = n - 1; m >= 0; m--) {
         if (units[m].next < 0)
             units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
         else {
@@ -218,9 +218,8 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
    as an answer would be. */
 TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
 {
-    int32_t i;
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
-    for (i = 1; i < f->n; i++)
+    for (int32_t i = 1; i < f->n; i++)
         units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
 }
 
@@ -244,10 +243,10 @@ TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f
    whose phrases begin at `first`. */
 TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
 {
-    trf__phrase *f = &r->each[r->n_each], *g;
+    trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
     trf__set_back(f, units);
-    for (g = r->each + first; g < f; g++) {
+    for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
         g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
@@ -264,13 +263,13 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 TRF__FN trf_status trf__require_ids(trf_translator *t, int64_t first, trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t k, i, at = 0;
-    for (k = 0; k < r->n_ids; at += r->lengths[k++]) {
+    int32_t at = 0;
+    for (int32_t k = 0; k < r->n_ids; at += r->lengths[k++]) {
         int32_t n = r->lengths[k];
         trf__phrase *f;
         trf__unit *units;
         TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
-        for (i = 0; i < n; i++) {
+        for (int32_t i = 0; i < n; i++) {
             units[i].unit = units[i].next = r->ids[at + i];
             units[i].rest = n - i;
         }
@@ -285,7 +284,7 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
                                      trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t n = (int32_t)strlen(x->text), i;
+    int32_t n = (int32_t)strlen(x->text);
     trf__phrase *f;
     trf__unit *units;
     TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
@@ -294,7 +293,7 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
     TRF__TRY(trf__encode_all(t->reader.model->target, x->text, &r->cut, &t->search.hooks, err));
     TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
     f->bytes = 1;
-    for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
+    for (int32_t i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
     trf__set_copies(r, t->reader.model->config.unk, r->text + 1, f, units);
     if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
     return TRF_OK;
@@ -305,11 +304,10 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
 {
     trf__phrases all;
     trf__met met = { 0, 0 };
-    int32_t i;
     TRF__ZERO(all);
     all.units = r->units;
     if (f->bytes != g->bytes || f->n >= g->n) return 0;
-    for (i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
+    for (int32_t i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
     return trf__phrase_count(f, met);
 }
 
@@ -319,15 +317,15 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
                                     trf_error *err)
 {
     trf__required *r = &t->required;
-    int64_t total = 0, n = r->n_each - first, k, j, phrase_next = 0;
+    int64_t total = 0, n = r->n_each - first, phrase_next = 0;
     int32_t own[TRF__MAX_REQUIRED];
     TRF__FAIL_IF(n > TRF__MAX_REQUIRED, TRF_E_LIMIT, -1, "texts",
                  "a sentence must have at most %d different texts", (int)TRF__MAX_REQUIRED);
-    for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
-    for (k = 0; k < n; k++) {
+    for (int64_t k = 0; k < n; k++) own[k] = r->each[first + k].times;
+    for (int64_t k = 0; k < n; k++) {
         trf__phrase *f = &r->each[first + k];
         int64_t times = own[k];
-        for (j = 0; j < n; j++)
+        for (int64_t j = 0; j < n; j++)
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
@@ -358,14 +356,13 @@ TRF__COLD
 TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requirements *x,
                                        int32_t n, trf_error *err)
 {
-    int64_t k;
     int32_t before = 0;
     if (!t->reader.model->target) return trf__no_vocabularies(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
     if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
-    for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
+    for (int64_t k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
         const trf_required *y = &x->texts[k];
         TRF__FAIL_IF(y->sentence < before || y->sentence >= n, TRF_E_INVALID_ARG, k, "sentence",
                      "text %lld: sentence must be %d to %d, got %d", (long long)k, (int)before,
@@ -380,7 +377,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
         TRF__FAIL_IF(trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0, TRF_E_FORMAT, k, "text",
                      "text %lld is not UTF-8", (long long)k);
     }
-    for (k = 0; k < x->n_symbols; k++)
+    for (int64_t k = 0; k < x->n_symbols; k++)
         TRF__FAIL_IF(x->symbols[k] < 0 || x->symbols[k] >= t->reader.model->config.target_vocab,
                      TRF_E_INVALID_ARG, k, "symbols", "symbol %lld: id must be 0 to %d, got %d",
                      (long long)k, (int)t->reader.model->config.target_vocab - 1,
@@ -404,12 +401,9 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
+    int32_t n_symbols = t->rules.phrases.n_symbols;
     const trf__run *run = &t->reader.pass.run;
-    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
-    trf__cursor cursor;
-    trf__phrase *each;
-    trf__unit *units;
+    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols);
     if (bytes > r->device_bytes) {
         run->backend->release(run, r->device, (size_t)r->device_bytes);
         r->device = run->backend->alloc(run, (size_t)bytes);
@@ -417,14 +411,14 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
         TRF__FAIL_IF(!r->device, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
                      (long long)r->n_each);
     }
-    cursor = trf__cursor_at(r->device);
-    each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
-    units = TRF__TAKE(trf__unit, &cursor, r->n_units);
-    symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
+    trf__cursor cursor = trf__cursor_at(r->device);
+    trf__phrase *each = TRF__TAKE(trf__phrase, &cursor, r->n_each);
+    trf__unit *units = TRF__TAKE(trf__unit, &cursor, r->n_units);
+    int32_t *symbols = TRF__TAKE(int32_t, &cursor, n_symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
-    for (i = 0; i < r->n_of; i++) {
+    for (int64_t i = 0; i < r->n_of; i++) {
         trf__phrases *p = &r->of[i];
         p->each = each;
         p->units = units;
@@ -447,7 +441,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
                             (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
-    int32_t lists = x && x->n_texts > 0 ? n : 1, i;
+    int32_t lists = x && x->n_texts > 0 ? n : 1;
     t->rules.phrases.n = t->rules.phrases.total = t->rules.n_phrase_next = 0;
     t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
     r->n_each = r->n_units = r->n_of = 0;
@@ -456,7 +450,7 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     if (x) TRF__TRY(trf__learn_writing(t, err));
     if (x) TRF__TRY(trf__copy_symbols(t, x, err));
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
-    for (i = 0; i < lists; i++, first = r->n_each) {
+    for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
         r->of[i].drops_blank = drops_blank;
         TRF__TRY(trf__require_ids(t, first, err));

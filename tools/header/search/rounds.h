@@ -129,11 +129,10 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__progress nothing = { 0, 0, 0, 1 };
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
-    int32_t i;
     TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
-    for (i = 0; i < round->n; i++) h->sentence[i] = -1;
+    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
     return TRF_OK;
 }
 
@@ -147,7 +146,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     trf__span *span = &h->here.arrivals[k].source[m];
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
-    int32_t n_source = trf__length_of(from, w->sentence), i;
+    int32_t n_source = trf__length_of(from, w->sentence);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
     int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
     span->key = (int32_t)(place * h->area);
@@ -158,7 +157,7 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
                (size_t)n_source * sizeof(int32_t));
     if (s->source_last >= 0) ids[n_source] = s->source_last;
     h->lengths[m * h->n_places + k] = n_source + trf__tags(s);
-    for (i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
+    for (int32_t i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
     return row + span->n_key;
 }
 
@@ -204,8 +203,6 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 {
     const int before = pass->encoder.tagged;
     trf_batch batch;
-    trf_status status;
-    int32_t i;
     TRF__ZERO(batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
@@ -213,17 +210,16 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     pass->decoder.cache = NULL;
     for (; batch.source.count > 0; slots += pass->encoder.rows) {
         pass->encoder.tagged = tagged;
-        status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
+        trf_status status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
         pass->encoder.tagged = before;
         TRF__TRY(status);
         TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-        for (i = 0; i < pass->decoder.n_sublayers; i++) {
+        for (int32_t i = 0; i < pass->decoder.n_sublayers; i++) {
             const trf__sublayer *layer = &pass->decoder.sublayers[i];
-            trf__operands sub;
             trf__append_kv r;
             /* only cross-attention reads the source */
             if (layer->is.kind != TRF__CROSS) continue;
-            sub = trf__operands_of(pass, &pass->decoder, layer);
+            trf__operands sub = trf__operands_of(pass, &pass->decoder, layer);
             trf__project_memory(&pass->run, &sub, pass->encoder.out, 0);
             r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
             r.fresh = sub.fresh; r.slots = slots;
@@ -243,8 +239,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
-    int32_t k;
-    for (k = 0; k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++)
         most = trf__min64(most, t->reader.ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
@@ -281,14 +276,13 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
         *end = (char *)(void *)x->prefixes;
-    int32_t n = 0, place, k;
+    int32_t n = 0;
     int64_t rows[TRF_MAX_MODELS] = {0};
-    trf__reorder begin;
-    for (place = 0; place < round->n && round->next < round->end; place++) {
+    for (int32_t place = 0; place < round->n && round->next < round->end; place++) {
         const trf__pending *w = (const trf__pending *)t->order[round->next];
         if (h->sentence[place] >= 0) continue;
         trf__round_arrival(t, round, w, place, n);
-        for (k = 0; round->sources && k < t->reader.ensemble.n; k++)
+        for (int32_t k = 0; round->sources && k < t->reader.ensemble.n; k++)
             rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
         round->next++;
         n++;
@@ -301,9 +295,9 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    for (k = 0; k < t->reader.ensemble.n; k++)
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++)
         TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
-    begin = trf__reorder_of(t, 1, n);
+    trf__reorder begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
     return TRF_OK;
 }
@@ -315,10 +309,9 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__hypotheses *h = &t->hypotheses;
     trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
-    int64_t n_ids;
     /* a beam that came from a device still points to the device's memory */
     trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
-    n_ids = trf__beam_ids(beam);
+    int64_t n_ids = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
     t->first_id[sentence] = t->n_ids;
@@ -337,17 +330,16 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 {
     trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->reader.pass.run;
-    int32_t place, k;
-    for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
-    for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
-    for (place = 0; place < round->n; place++) {
+    for (int32_t place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
+    for (int32_t k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
+    for (int32_t place = 0; place < round->n; place++) {
         if (h->alive[place]) continue;
         trf__read_host_copy(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
         trf__read_host_copy(run, h->memory_read + (size_t)place * h->beam_bytes,
                             h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
     }
     TRF__TRY(run->backend->sync(run, err));
-    for (place = 0; place < round->n; place++)
+    for (int32_t place = 0; place < round->n; place++)
         if (!h->alive[place]) TRF__TRY(trf__round_store(t, round, place, err));
     return TRF_OK;
 }
@@ -361,14 +353,12 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->reader.pass.run;
     trf__progress *now = h->here.progress;
-    int64_t n_cross, rows;
-    int32_t k;
     run->backend->download(run, h->here.live, h->there.live,
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    rows = now->rows;
-    n_cross = now->n_live;
+    int64_t rows = now->rows;
+    int64_t n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
@@ -376,7 +366,7 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
         *wanted = trf__max_candidates(&t->reader.ensemble.config, &t->search);
     }
-    for (k = 0; k < t->reader.ensemble.n; k++) {
+    for (int32_t k = 0; k < t->reader.ensemble.n; k++) {
         trf__stack *stack = &t->reader.ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
@@ -396,9 +386,9 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
 {
     const trf__run *run = &t->reader.pass.run;
     trf_status status = TRF_OK;
-    int64_t at, wanted = 1;
+    int64_t wanted = 1;
     int32_t k;
-    for (at = 0; status == TRF_OK; at++) {
+    for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
         while (look && status == TRF_OK) {

@@ -54,7 +54,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
     const trf_hooks *hooks = &g->sampling.hooks;
     size_t n_ids = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->ids));
     size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
-    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
+    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids);
     double *each = (double *)trf__alloc(hooks, n_each);
     if (!ids || !each) {
         trf__free(hooks, ids, n_ids);
@@ -63,7 +63,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
                          "no memory for %lld ids of each of %d sequences",
                          (long long)capacity, (int)g->count);
     }
-    for (i = 0; i < g->count; i++) {
+    for (int32_t i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
         int32_t *to = ids + i * (capacity + 1) + 1;
         to[-1] = s->start;
@@ -115,7 +115,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
-    int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
+    int64_t rows = 0, n = 0, todo = 0, longest = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
@@ -126,7 +126,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
         span->n_query = (int32_t)trf__min64(todo, most - rows);
         span->key = (int32_t)(*next * g->caches[0].self_area);
         span->n_key = s->read + span->n_query;
-        for (k = s->read; k < span->n_key; k++, rows++) {
+        for (int64_t k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
             l->position[rows] = (int32_t)k;
             l->slots[rows] = (int32_t)(span->key + k);
@@ -138,7 +138,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
         n++;
         if (span->n_query < todo) break;                /* its other rows come next */
     }
-    for (k = 0; k < g->ensemble.n; k++) {
+    for (int64_t k = 0; k < g->ensemble.n; k++) {
         trf__stack *stack = &g->ensemble.passes[k]->decoder;
         stack->rows = rows;
         stack->n_self = n;
@@ -155,8 +155,7 @@ TRF__FN int64_t trf__list_unread_rows(trf_sampler *g, int32_t *next, int last, i
 /* The ops of the rows of the list; with `last` also those of their logits. */
 TRF__FN trf_status trf__issue_sampled(trf_sampler *g, int last, trf_error *err)
 {
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++) {
+    for (int32_t k = 0; k < g->ensemble.n; k++) {
         trf__pass *pass = g->ensemble.passes[k];
         trf__stack *stack = &pass->decoder;
         TRF__TRY(trf__stack_forward(pass, stack, err));
@@ -192,7 +191,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     trf__pass *pass = &g->pass;
     const trf__run *run = &pass->run;
     trf__stack *stack = &pass->decoder;
-    int64_t vocab = pass->config->target_vocab, n, i;
+    int64_t vocab = pass->config->target_vocab, n;
     int32_t next = 0;
     /* few enough rows for our own products, never CBLAS */
     while ((n = trf__list_unread_rows(g, &next, last, last ? g->rows_per_step
@@ -208,7 +207,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
                                    trf__bytes(stack->rows, trf__bytes(vocab, sizeof(trf_real))));
         TRF__TRY(run->backend->sync(run, err));
         if (last) trf__draw_ids(g, n);
-        for (i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = last ? g->drawing.log_probabilities[i] : 0;
             int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
@@ -291,9 +290,8 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
 
 TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 {
-    trf_hooks hooks;
     if (!sampler) return;
-    hooks = sampler->sampling.hooks;
+    trf_hooks hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
     trf__ensemble_close(&sampler->ensemble, &sampler->pass);
     trf__pass_close(&sampler->pass);
@@ -308,14 +306,12 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
 {
     const trf_hooks *hooks = &g->sampling.hooks;
     int64_t n = trf__total_ids(x);
-    const void **order;
-    size_t sorting;
     if (n == 0) return TRF_OK;
     trf__count_banned(&g->rules, x);
-    sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
+    size_t sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
     g->banned_bytes = trf__banned_bytes(&g->rules, n);
     g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
-    order = (const void **)trf__alloc(hooks, sorting);
+    const void **order = (const void **)trf__alloc(hooks, sorting);
     if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
     trf__free(hooks, (void *)order, sorting);
     return g->banned && order ? TRF_OK
@@ -325,9 +321,8 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
 /* The lists of a sampler have one span for each source. */
 TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
 {
-    int32_t k;
     TRF__TRY(trf__same_sources(e, err));
-    for (k = 1; k < e->n && trf__has_source(&e->config); k++)
+    for (int32_t k = 1; k < e->n && trf__has_source(&e->config); k++)
         TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
                      e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
                      "models",
@@ -343,8 +338,6 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
     trf_sampler *g;
-    trf_device device;
-    trf_status status;
     TRF__BEGIN_NEW(sampler);
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
@@ -356,11 +349,11 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     g->ensemble = ensemble;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
-    device = trf__device_with(&model->config.device, sampling->threads);
+    trf_device device = trf__device_with(&model->config.device, sampling->threads);
     /* the bits of a row must not depend on how many are read together */
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
-                            &sampling->hooks, err);
+    trf_status status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
+                                       &sampling->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&g->ensemble, &g->pass, err);
     if (status == TRF_OK && !g->pass.run.backend->draw) {
         device.kind = TRF_DEVICE_CPU;
@@ -398,13 +391,12 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
 {
     trf_config c = g->ensemble.config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
-    int32_t i;
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
     TRF__FAIL_IF(target->count != n && target->count > 0, TRF_E_INVALID_ARG, -1, "target",
                  "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
                  (int)target->count);
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
     *capacity = trf__max64(trf__min64(most, window + 1), longest);
@@ -425,7 +417,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->ensemble.config;
-    int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
+    int64_t capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
@@ -433,7 +425,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
-    most = trf__max64(g->caches[0].self_area, g->caches[0].area);
+    int64_t most = trf__max64(g->caches[0].self_area, g->caches[0].area);
     TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
                  "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
@@ -461,9 +453,9 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target, const int32_t *begins)
 {
     const trf_config *c = &g->ensemble.config;
-    int64_t row = 0, at = 0, k;
-    int32_t i, length;
-    for (i = 0; i < g->count; at += length, i++) {
+    int64_t row = 0, at = 0;
+    int32_t length;
+    for (int32_t i = 0; i < g->count; at += length, i++) {
         trf__sampled *s = &g->sampled[i];
         TRF__ZERO(*s);
         length = trf__length_of(target, i);
@@ -486,7 +478,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->emitted = trf__complete_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
-        for (k = 0; k < s->n_source; k++)
+        for (int64_t k = 0; k < s->n_source; k++)
             g->here.slots[row++] = (int32_t)(i * g->caches[0].area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
@@ -498,17 +490,15 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
                                         trf_error *err)
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
-    trf_status status;
-    int32_t k;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
-    status = trf__sampled_reserve(g, source, &batch->target, begins, err);
+    trf_status status = trf__sampled_reserve(g, source, &batch->target, begins, err);
     if (status == TRF_OK) {
         int64_t rows = trf__sampled_write(g, source, &batch->target, begins);
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
                                     (size_t)rows * sizeof(int32_t));
     }
-    for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
+    for (int32_t k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
         trf__pass *pass = g->ensemble.passes[k];
         if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
                                               g->source_lengths, g->count, 0, err);
@@ -537,13 +527,13 @@ TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err)
 {
-    int32_t i, n;
+    int32_t n;
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__has_begun(sampler, err));
     for (;; budget--) {
-        for (i = n = 0; i < sampler->count; i++)
+        for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
         TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */

@@ -146,19 +146,19 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
-    int32_t starts = s->start >= 0, n = s->n + starts, i, begin = 0;
+    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0;
     int32_t m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
-    for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
+    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
         trf_real *x = &w[ids[i]];
         /* an id that occurs twice gets its penalty once */
         if (*x == z[ids[i]])
             *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
     }
-    for (i = 0; m > 0 && i <= n - m; i++)
+    for (int32_t i = 0; m > 0 && i <= n - m; i++)
         if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
-    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
-    for (i = 0; i < r->n_sequences; begin = r->ends[i++])
+    for (int32_t i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
             w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
 }
@@ -170,11 +170,11 @@ TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
     const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
-    int32_t never[3], i;
+    int32_t never[3];
     trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
-    for (i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
+    for (int32_t i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
         s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
 }
 
@@ -185,13 +185,12 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
     const trf_sampling *o = &g->sampling;
     const trf__run *run = g->host.backend ? &g->host : &g->pass.run;
     trf__drawing *d = &g->drawing;
-    int64_t row;
     d->rows = n;
     d->temperature = o->temperature;
     d->top_p = o->top_p;
     d->min_p = o->min_p;
     d->top_k = o->top_k;
-    for (row = 0; row < n; row++) {
+    for (int64_t row = 0; row < n; row++) {
         int32_t sequence = g->here.self[row].sentence;
         g->uniform[row] = trf__uniform(o->seed,
                                        0x80000000u | (uint32_t)g->sampled[sequence].n,

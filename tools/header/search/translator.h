@@ -148,8 +148,7 @@ struct trf_translator {
 TRF__FN int64_t trf__total_ids(const trf_sequences *x)
 {
     int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    for (int32_t i = 0; i < x->count; i++) total += x->lengths[i];
     return total;
 }
 
@@ -165,10 +164,10 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
 TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
 {
     int64_t total = 0, k = 0, j;
-    int32_t a, b, i;
-    for (a = 0; a < x->count; k += x->lengths[a++])
+    int32_t b;
+    for (int32_t a = 0; a < x->count; k += x->lengths[a++])
         for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
-            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+            for (int32_t i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
                 if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
                     total += x->lengths[a];
     return (int32_t)total;
@@ -228,11 +227,11 @@ TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
    is banned; but none that ends answers. Returns how many there are. */
 TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *ends, int32_t ids[3])
 {
-    int32_t n = 0, i;
+    int32_t n = 0;
     ids[0] = c->pad;
     ids[1] = trf__bos_read_first(c);
     ids[2] = ban_unk ? c->unk : -1;
-    for (i = 0; i < 3; i++) {
+    for (int32_t i = 0; i < 3; i++) {
         if (trf__is_end(c->eos, ends, ids[i])) ids[i] = -1;
         n += ids[i] >= 0;
     }
@@ -243,9 +242,8 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 {
     trf_ends more;
-    int32_t i;
     TRF__ZERO(more);
-    for (i = 0; i < ends->n; i++)
+    for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
     return more;
 }
@@ -298,20 +296,19 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, never[3], i;
-    const void **order;
+    int32_t never[3];
     trf_status status;
     t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
-    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
-    order = (const void **)trf__alloc(&run->hooks, sorting);
+    int32_t *ids = (int32_t *)trf__alloc(&run->hooks, bytes);
+    const void **order = (const void **)trf__alloc(&run->hooks, sorting);
     status = t->banned && ids && order ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
     if (status == TRF_OK) {
         trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
-        for (i = 0; i < r->n_alone; i++)
+        for (int32_t i = 0; i < r->n_alone; i++)
             t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);

@@ -259,9 +259,8 @@ TRF__FN int trf__read_all(int fd, uint64_t offset, void *to, size_t bytes, size_
     *got = 0;
     while (*got < bytes) {
         size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
-        int64_t n;
         errno = 0;
-        n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
+        int64_t n = TRF_OS(read_at)(fd, offset + *got, (char *)to + *got, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return trf__errno();
         if (n == 0) return 0;
@@ -276,9 +275,8 @@ TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
     size_t done = 0;
     while (done < bytes) {
         size_t part = bytes - done < TRF__MAX_IO ? bytes - done : (size_t)TRF__MAX_IO;
-        int64_t n;
         errno = 0;
-        n = TRF_OS(write)(fd, (const char *)from + done, part);
+        int64_t n = TRF_OS(write)(fd, (const char *)from + done, part);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return trf__errno();
         done += (size_t)n;
@@ -309,12 +307,11 @@ TRF__FN int trf__close(int fd)
    have an effect, and again afterwards, because the name may belong to another file by then. */
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
-    int error;
     *fd = -1;
     errno = 0;
     if (TRF_OS(stat)(path, -1, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
     if (facts->regular) {
-        error = trf__open(path, 0, 0, fd);
+        int error = trf__open(path, 0, 0, fd);
         if (error) return trf__fail_io(err, error, path, "open it");
         errno = 0;
         error = TRF_OS(stat)(NULL, *fd, facts) < 0 ? trf__errno() : 0;
@@ -332,7 +329,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
                                   trf_error *err)
 {
     trf_os_facts facts;
-    int fd, error;
+    int fd;
     *text = NULL;
     TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     *n = (size_t)facts.size;
@@ -342,7 +339,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
         return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
                          (unsigned long long)facts.size);
     }
-    error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
+    int error = trf__read_all(fd, 0, *text, (size_t)facts.size, n);
     trf__close(fd);
     if (!error && *n == (size_t)facts.size) {
         (*text)[*n] = 0;
@@ -381,9 +378,8 @@ enum { TRF__HELD_NAMES = 4 };
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
     const char *name = path + strlen(path);
-    size_t length;
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
-    length = strlen(name);
+    size_t length = strlen(name);
     /* most systems allow 255 bytes; the suffix needs 13 */
     if (length > 200)
         for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
@@ -395,11 +391,9 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
 /* Removes files that processes left behind when they ended. */
 TRF__FN void trf__save_sweep(trf__saving *saving)
 {
-    uint32_t i;
-    for (i = 0; i < TRF__HELD_NAMES; i++) {
-        int held;
+    for (uint32_t i = 0; i < TRF__HELD_NAMES; i++) {
         trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
-        held = TRF_OS(hold)(saving->temporary, -1);
+        int held = TRF_OS(hold)(saving->temporary, -1);
         if (held < 0) continue;
         (void)TRF_OS(unlink)(saving->temporary);
         trf__close(held);
@@ -447,7 +441,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
                                    trf_error *err)
 {
     trf_os_facts old, now;
-    int error, exists;
+    int exists;
     TRF__ZERO(*saving);
     TRF__ZERO(old);
     saving->path = path;
@@ -457,7 +451,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->bytes = strlen(path) + 32;
     TRF__ALLOC(char, saving->temporary, hooks, saving->bytes, "memory", "for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
-    error = trf__save_open(saving, exists ? old.mode : 0666);
+    int error = trf__save_open(saving, exists ? old.mode : 0666);
     if (error)
         return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
@@ -476,14 +470,12 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
 TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 {
     char *slash = strrchr(saving->temporary, '/');
-    char kept;
-    int error;
     *fd = -1;
     if (!TRF_OS_FOLDERS) return 0;
     if (!slash) return trf__open(".", 0, 0, fd);
-    kept = slash[1];
+    char kept = slash[1];
     slash[1] = 0;
-    error = trf__open(saving->temporary, 0, 0, fd);
+    int error = trf__open(saving->temporary, 0, 0, fd);
     slash[1] = kept;
     return error;
 }
@@ -491,11 +483,10 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 /* Fails if the temporary file has lost its name. Then what has the name now stays. */
 TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
 {
-    int again, error;
     if (saving->held < 0) return TRF_OK;
     errno = 0;
-    again = TRF_OS(hold)(saving->temporary, saving->held);
-    error = again < 0 ? trf__errno() : trf__close(again);
+    int again = TRF_OS(hold)(saving->temporary, saving->held);
+    int error = again < 0 ? trf__errno() : trf__close(again);
     if (!error) return TRF_OK;
     if (again >= 0 || error != EAGAIN)
         return trf__fail_io(err, error, saving->temporary, "examine it");

@@ -35,9 +35,8 @@ TRF__FN void trf__json_blanks(trf__json *s)
 /* Fails with "expected X, got Y". If Y is nested too deeply, the message reports that instead. */
 TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
 {
-    int64_t i;
     int depth = 0, quoted = 0, c = trf__json_peek(s);
-    for (i = s->at; i < s->n; i++) {
+    for (int64_t i = s->at; i < s->n; i++) {
         char d = s->text[i];
         if (quoted) {
             if (d == '\\') i++;
@@ -90,8 +89,7 @@ TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
 TRF__FN int32_t trf__json_hex(trf__json *s)
 {
     int32_t value = 0;
-    int i;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         int c = trf__json_peek(s);
         int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
                   : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -110,7 +108,6 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     int c = trf__json_peek(s);
     const char *letter = c > 0 ? strchr(letters, c) : NULL;
     int64_t begin = s->at;
-    int32_t u, low;
     if (letter) {
         *(*to)++ = meant[letter - letters];
         s->at++;
@@ -118,13 +115,13 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     }
     if (c != 'u') return trf__json_refuse(s, "an escape: one of \" \\ / b f n r t u");
     s->at++;
-    u = trf__json_hex(s);
+    int32_t u = trf__json_hex(s);
     if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
     /* a character beyond U+FFFF is a pair of escapes, its surrogates */
     if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
         s->text[s->at + 1] == 'u') {
         s->at += 2;
-        low = trf__json_hex(s);
+        int32_t low = trf__json_hex(s);
         u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
     }
     if (u == 0 || (u >= 0xD800 && u < 0xE000))
@@ -138,11 +135,10 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
 /* Reads a string and unescapes it in place: *out points into the text, and a NUL ends it. */
 TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
 {
-    char *to;
     trf__json_blanks(s);
     if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
     s->at++;
-    to = s->text + s->at;
+    char *to = s->text + s->at;
     *out = to;
     for (;;) {
         int c = trf__json_peek(s);
@@ -170,9 +166,8 @@ TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
 TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 {
     uint64_t value = 0;
-    int64_t begin;
     trf__json_blanks(s);
-    begin = s->at;
+    int64_t begin = s->at;
     while (trf__json_peek(s) >= '0' && trf__json_peek(s) <= '9' && !(value == 0 && s->at > begin)) {
         uint64_t digit = (uint64_t)(s->text[s->at] - '0');
         if (value > (UINT64_MAX - digit) / 10)

@@ -37,12 +37,11 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
 {
     char text[64];
     size_t n = 0;
-    const char *c;
     if (size == 0) return;
     if (x != x) snprintf(text, sizeof text, "nan");
     else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
     else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
-    for (c = text; *c && n + 1 < size; c++) {
+    for (const char *c = text; *c && n + 1 < size; c++) {
         if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
             to[n++] = *c;
         else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
@@ -78,7 +77,6 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     int64_t exponent = 0;
     int point = 0;
     const char *c = text;
-    double value;
     if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
     if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
     if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
@@ -103,7 +101,7 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     }
     if (*c) return 0;
     snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
-    value = strtod(plain, NULL);
+    double value = strtod(plain, NULL);
     if (!trf__is_finite(value)) return 0;
     *x = value;
     return 1;
@@ -152,16 +150,14 @@ TRF__FN void trf__put_string(trf__text *text, const char *s)
 TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
 {
     uint64_t value = 0;
-    int i;
-    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    for (int i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
 
 /* Writes an unsigned number in little-endian order, whatever the order of the host. */
 TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 {
-    int i;
-    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+    for (int i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
 }
 
 TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
@@ -175,13 +171,13 @@ typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 /* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
 TRF__FN void trf__crc_begin(trf__crc *crc)
 {
-    uint32_t i, k, bits;
-    for (i = 0; i < 256; i++) {
+    uint32_t k, bits;
+    for (uint32_t i = 0; i < 256; i++) {
         for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
         crc->table[0][i] = bits;
     }
     for (k = 1; k < 16; k++)
-        for (i = 0; i < 256; i++)
+        for (uint32_t i = 0; i < 256; i++)
             crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
             1][i] & 255];
     crc->value = 0;

@@ -38,8 +38,7 @@ TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
 
 TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
 {
-    int32_t i;
-    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
+    for (int32_t i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
     return node;
 }
 
@@ -54,10 +53,9 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
                               trf__merge *pair)
 {
     const trf__pieces *p = b->v->pieces;
-    int32_t token;
     if (l->frozen || r->frozen) return 0;
     pair->node = trf__walk(p, l->node, b->text + r->begin, r->length);
-    token = trf__token_at(p, pair->node);
+    int32_t token = trf__token_at(p, pair->node);
     if (token < 0) return 0;
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
     memcpy(&pair->score, &p->pieces[token].score, sizeof pair->score);
@@ -121,8 +119,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
 /* Merges the best pair until none is left. Symbol 0 begins the chain of what remains. */
 TRF__FN void trf__bpe_merge(trf__bpe *b)
 {
-    int32_t i;
-    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    for (int32_t i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
     while (b->n_pairs > 0) {
         trf__merge best = trf__bpe_best(b);
         trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
@@ -142,8 +139,8 @@ TRF__FN void trf__bpe_merge(trf__bpe *b)
 TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
 {
     const trf__pieces *p = b->v->pieces;
-    int32_t at, i, step;
-    for (at = 0; at < n; at += step) {
+    int32_t step;
+    for (int32_t at = 0; at < n; at += step) {
         int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
         trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
         s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
@@ -152,7 +149,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
                                                               b->symbols[i].length);
 }
 
@@ -196,9 +193,8 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
                                       trf_error *err)
 {
     trf__growing normal = {NULL, 0, 0};
-    trf_status status;
     if (v->pieces->codes) text += trf__emit_code(v, text, to);
-    status = trf__normalise(v, text, strlen(text), &normal, err);
+    trf_status status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
         status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
     trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);

@@ -207,12 +207,11 @@ TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
 TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__NFC_DEPTH])
 {
     int64_t row;
-    uint32_t second;
     int n = 0, steps = 0;
     while ((row = trf__nfc_row(v, TRF__NFC_PARTS, *c, 0)) >= 0) {
         if (steps++ == TRF__NFC_DEPTH) return -1;
         *c = trf__nfc_number(v, TRF__NFC_PARTS, row, 1);
-        second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        uint32_t second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (second) parts[n++] = second;
     }
     return n;
@@ -222,14 +221,13 @@ TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__
 TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at, rest = v->n_stored - at - 12, row, where;
+    int64_t at = b->tokens_at, rest = v->n_stored - at - 12;
     const char *fault;
-    uint32_t parts[TRF__NFC_DEPTH], c;
-    int k;
+    uint32_t parts[TRF__NFC_DEPTH];
     if (rest < 0)
         return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
     b->tokens_at += 12;
-    for (k = 0; k < TRF__NFC_TABLES; k++) {
+    for (int k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         if (b->n_nfc[k] > rest / TRF__NFC_ROW)
@@ -238,13 +236,13 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
-    for (k = 0; k < TRF__NFC_TABLES; k++)
-        for (row = 0; row < b->n_nfc[k]; row++)
+    for (int k = 0; k < TRF__NFC_TABLES; k++)
+        for (int64_t row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
                 return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
-    for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
-        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
-        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+    for (int64_t row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
+        int64_t where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
+        uint32_t c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
             return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
                                     "one that does", err);
@@ -263,9 +261,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
     char spelling[4];
-    int i, n;
-    for (i = 0; i < 256; i++) {
-        n = trf__spell_byte((unsigned char)i, spelling);
+    for (int i = 0; i < 256; i++) {
+        int n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_number(v, spelling, (size_t)n);
         TRF__FAIL_IF(b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BPE_ORDINARY,
                      TRF_E_FORMAT, v->n_stored, "byte_bpe",

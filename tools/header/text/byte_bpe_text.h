@@ -41,12 +41,12 @@ TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
 TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 {
     uint32_t parts[TRF__NFC_DEPTH];
-    int n = 0, i;
+    int n = 0;
     if (c - TRF__HANGUL < TRF__HANGUL_N) return trf__hangul_letters(c, to);
     if (c >= 128) n = trf__nfc_parts(v, &c, parts);
     if (!to) return n + 1;
     to[0] = trf__with_class(v, c);
-    for (i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
+    for (int i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
     return n + 1;
 }
 
@@ -70,21 +70,20 @@ TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
 /* What two code points become together, or 0. */
 TRF__FN uint32_t trf__composed(const trf_vocab *v, uint32_t a, uint32_t b)
 {
-    int64_t row;
     if (a - TRF__HANGUL_L < 19 && b - TRF__HANGUL_V < 21)
         return TRF__HANGUL + ((a - TRF__HANGUL_L) * 21 + b - TRF__HANGUL_V) * 28;
     if (a - TRF__HANGUL < TRF__HANGUL_N && (a - TRF__HANGUL) % 28 == 0 &&
         b - TRF__HANGUL_T - 1 < 27) return a + (b - TRF__HANGUL_T);
-    row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
+    int64_t row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
     return row < 0 ? 0 : trf__nfc_number(v, TRF__NFC_PAIRS, row, 2);
 }
 
 /* Composes in place. Returns the number of items left. */
 TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
 {
-    int64_t i, m = 0, base = -1;        /* base: the last item of class 0 */
+    int64_t m = 0, base = -1;           /* base: the last item of class 0 */
     uint32_t last = 0;                  /* the class of item m - 1 */
-    for (i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         uint32_t mark = items[i] >> 24, both = 0;
         if (base >= 0 && (base == m - 1 || last < mark))
             both = trf__composed(v, items[base], items[i] & TRF__CODE_POINT);
@@ -104,7 +103,6 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
     const char *at = text, *end = text + *n;
     uint32_t *items;
     int64_t count = 0, i;
-    char *out;
     int bytes;
     while (at < end && (unsigned char)*at < 128) at++;
     if (at == end) return TRF_OK;
@@ -118,7 +116,7 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
         i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
     trf__order_marks(items, count, items + count);
     /* the text is written behind the items, then moved to the front */
-    out = (char *)(items + trf__compose(v, items, count));
+    char *out = (char *)(items + trf__compose(v, items, count));
     *n = 0;
     for (i = 0; (char *)(items + i) < out; i++)
         *n += (size_t)trf__put_code_point(out + *n, items[i] & TRF__CODE_POINT);
@@ -135,10 +133,9 @@ TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_
 /* The class of the character at `at`, and its length. */
 TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
 {
-    const trf__word_rule *r;
     *bytes = 0;
     if (at == end) return TRF__BYTE_END;
-    r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
+    const trf__word_rule *r = trf__find_rule(&b->ranges, trf__code_point(at, bytes));
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
@@ -161,11 +158,11 @@ TRF__FN int trf__is_line_break(const char *at, const char *end)
 TRF__FN int trf__contraction(const char *at, const char *end, int any_case)
 {
     static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    int i, k;
+    int k;
     if (at == end || *at != '\'') return 0;
     at++;
     if (any_case && end - at >= 2 && !memcmp(at, "\xC5\xBF", 2)) return 3;
-    for (i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++) {
         for (k = 0; endings[i][k] && at + k < end; k++)
             if ((any_case ? at[k] | 32 : at[k]) != endings[i][k]) break;
         if (!endings[i][k]) return k + 1;
@@ -191,14 +188,14 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == '.', bytes, more;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
-    kind = trf__byte_class(b, at, end, &bytes);
-    next = trf__byte_class(b, at + bytes, end, &more);
+    int kind = trf__byte_class(b, at, end, &bytes);
+    int next = trf__byte_class(b, at + bytes, end, &more);
     /* one character may precede a run of another class */
-    joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
-                      (next == TRF__BYTE_NUMBER && !llama));
+    int joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
+                          (next == TRF__BYTE_NUMBER && !llama));
     if (llama && next == TRF__BYTE_LETTER)
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
@@ -244,10 +241,9 @@ typedef struct trf__byte_work {
 TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
 {
     size_t length = 0;
-    int32_t i, id;
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    id = trf__vocab_number(v, spelling, length);
+    int32_t id = trf__vocab_number(v, spelling, length);
     return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
 }
 
@@ -257,7 +253,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
 {
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
-    int32_t i, id = -1;
+    int32_t id = -1;
     if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
@@ -266,13 +262,13 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         int32_t next = i + 1 < n ? i + 1 : -1;
         trf__symbol s = {i, 1, i - 1, next, b->token[(unsigned char)word[i]], 0};
         bpe.symbols[i] = s;
     }
     trf__bpe_merge(&bpe);
-    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
+    for (int32_t i = 0; i >= 0; i = bpe.symbols[i].next) trf__emit_id(to, bpe.symbols[i].node, 0);
     return TRF_OK;
 }
 
@@ -282,7 +278,6 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
 {
     const trf__byte_bpe *b = v->byte_bpe;
     size_t n = strlen(text);
-    const char *end, *apart;
     char *copy = NULL;
     uint32_t *composed = NULL;
     int64_t room = 0;
@@ -295,7 +290,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         if (composed) text = (const char *)composed;
         status = trf__normal_limit(1, n, err);
     }
-    end = text + n;
+    const char *end = text + n;
     if (!status && b->flags & TRF__BPE_BLANK && n > 0 && *text != ' ') {
         copy = TRF__NEW(char, &v->hooks, n + 1);
         if (!copy)
@@ -307,10 +302,9 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
             end = copy + n + 1;
         }
     }
-    for (apart = text; !status && text < end; ) {
-        const char *next;
+    for (const char *apart = text; !status && text < end; ) {
         if (text == apart) apart = trf__byte_apart(b, text, end);
-        next = trf__byte_word(b, text, apart);
+        const char *next = trf__byte_word(b, text, apart);
         status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
         text = next;
     }
@@ -328,8 +322,7 @@ TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, i
                                   const char *at, int32_t *id)
 {
     const char *end = NULL;
-    int32_t i;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const char *token = v->bytes + v->tokens[tokens[i]].begin;
         size_t length = *token == *at ? strlen(token) : 0;
         if (length == 0 || strncmp(token, at, length) || (end && at + length <= end)) continue;
@@ -344,24 +337,22 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
                                          trf_error *err)
 {
     size_t n = strlen(text);
-    int32_t *tokens, n_tokens = 0, id = 0;
-    char *copy, *at, *begin;
-    const char *end;
+    int32_t n_tokens = 0, id = 0;
+    char *begin;
     int64_t i;
-    trf_status status;
     TRF__TRY(trf__check_utf8(text, "text", err));
     for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF__BPE_ORDINARY;
-    tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
-    copy = begin = TRF__NEW(char, &v->hooks, n + 1);
-    status = tokens && copy ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+    int32_t *tokens = TRF__NEW(int32_t, &v->hooks, n_tokens);
+    char *copy = begin = TRF__NEW(char, &v->hooks, n + 1);
+    trf_status status = tokens && copy ? TRF_OK
+                   : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
     if (status == TRF_OK) {
         memcpy(copy, text, n + 1);
         for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
             if (v->tokens[i].count != TRF__BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
     }
-    for (at = copy; status == TRF_OK && *begin; at++) {
-        end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
+    for (char *at = copy; status == TRF_OK && *begin; at++) {
+        const char *end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
         if (!end) continue;
         *at = 0;                                /* what is before the token is a text */
         status = trf__byte_bpe_encode(v, begin, to, err);
@@ -386,11 +377,11 @@ typedef struct trf__byte_held { char bytes[4]; int n; } trf__byte_held;
    *broke: the held bytes have become U+FFFD, because this one does not go on with them. */
 TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *broke)
 {
-    int n = 0, length;
+    int n = 0;
     *broke = 0;
     for (;;) {
         held->bytes[held->n++] = byte;
-        length = trf__utf8_at(held->bytes, (size_t)held->n);
+        int length = trf__utf8_at(held->bytes, (size_t)held->n);
         if (length == held->n) {
             memcpy(to + n, held->bytes, (size_t)length);
             held->n = 0;
@@ -426,11 +417,11 @@ TRF__FN char trf__next_byte(const char **token, int spelled)
    NULL. `ends`: no token follows. */
 TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
 {
-    int spelled = trf__is_spelling(token), m, broke;
+    int spelled = trf__is_spelling(token), broke;
     size_t length = 0;
     char text[6];
     while (*token) {
-        m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
+        int m = trf__hold_byte(held, trf__next_byte(&token, spelled), text, &broke);
         if (to) memcpy(to + length, text, (size_t)m);
         length += (size_t)m;
     }
@@ -444,15 +435,13 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
                                   trf__answer *to)
 {
     trf__byte_held held = {"", 0}, before;
-    int32_t i;
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
-        size_t length;
         if (t->count == TRF__BPE_SPECIAL) continue;
         before = held;
-        length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
+        size_t length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
         (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
         to->written += length;
@@ -465,8 +454,7 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
 {
     trf__byte_held held = {"", 0};
     char text[6];
-    int32_t i;
-    for (i = told; i < n; i++) {
+    for (int32_t i = told; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         int first = 1, spelled = trf__is_spelling(token), broke;

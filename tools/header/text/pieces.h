@@ -96,13 +96,13 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
-    int32_t texts = 0, i;
+    int32_t texts = 0;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
         return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
     TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
     TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
+    for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) {
         v->special[i] = trf__map_number(v, 2 + i);
         TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
     }
@@ -159,8 +159,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
     const char *text = v->stored + 8 + 4 * (first + p->n_more);
-    int32_t i;
-    for (i = 0; i < p->n_more; i++) {
+    for (int32_t i = 0; i < p->n_more; i++) {
         const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
         size_t n = end ? (size_t)(end - text) : 0;
         trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
@@ -183,10 +182,10 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;
-    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id], type;
+    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id];
     if (id < 0) return TRF_OK;
     if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
-    type = p->pieces[token].type;
+    int32_t type = p->pieces[token].type;
     if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
     else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
         return trf__map_fail("special", which, "the id of no piece of text", id, err);
@@ -197,14 +196,13 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int32_t i;
     if (p->n_read < p->n_mapped)
         return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
                              p->n_mapped, err);
     TRF__TRY(trf__enter_more(v, err));
     TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
-    for (i = 0; i < p->size; i++) p->tokens[i] = -1;
-    for (i = 0; i < v->n_tokens; i++) {
+    for (int32_t i = 0; i < p->size; i++) p->tokens[i] = -1;
+    for (int32_t i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
         if (id >= 0 && p->tokens[id] >= 0)
             return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
@@ -217,7 +215,7 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
     if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
         return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
                              err);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
+    for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
     return TRF_OK;
 }
 

@@ -19,11 +19,11 @@
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t node = 0, found = 0, token;
-    size_t i, longest = 0;
+    int32_t node = 0, found = 0;
+    size_t longest = 0;
     if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
-    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
-        token = p->cells[node].token;
+    for (size_t i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
+        int32_t token = p->cells[node].token;
         if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
     }
     return longest;
@@ -35,8 +35,8 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
-    size_t i, longest = 0, found = 0;
-    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
+    size_t longest = 0, found = 0;
+    for (size_t i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
         at ^= trf__rule_edge(cell) ^ (unsigned char)text[i];
         cell = trf__rule_cell(p, at);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
@@ -76,10 +76,9 @@ TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
                                    trf_error *err)
 {
-    size_t i;
     TRF__TRY(trf__normal_limit(to->n, n, err));
     TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
-    for (i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
         else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
     return TRF_OK;
@@ -153,7 +152,6 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t token;
     if (!to->unknown) {
         trf__emit_id(to, v->special[TRF_SPECIAL_UNK], 1);
         to->run = text;
@@ -164,7 +162,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     if (!p->tokens) return;
     to->n_run += n;
     to->hash = trf__hash_more(to->hash, text, n);
-    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
+    int32_t token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
     to->n--;
     to->n_unknown -= !to->known;
     to->known = trf__type_of(p, token) == TRF__PIECE_MORE;

@@ -43,11 +43,10 @@ TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const c
    bytes, 2 counted bytes, 5 four bytes. */
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
-    int type, good;
     if (!(*more = w->at < w->end)) return TRF_OK;
     w->bytes = w->at;
-    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
-    type = (int)(w->key & 7);
+    int good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
+    int type = (int)(w->key & 7);
     if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
     else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
     good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
@@ -64,10 +63,9 @@ TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 TRF__FN int trf__byte_of(const char *text, size_t length)
 {
     static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
     if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
+    const char *high = (const char *)memchr(digits, text[3], 16);
+    const char *low = (const char *)memchr(digits, text[4], 16);
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
@@ -81,7 +79,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     size_t length = 0;
     const trf__wire whole = w;
     trf__piece piece = {0, TRF__PIECE_NORMAL, -1};
-    int type = TRF__PIECE_NORMAL, more, byte, nul;
+    int type = TRF__PIECE_NORMAL, more, nul;
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) break;
@@ -93,7 +91,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
         type = TRF__PIECE_UNUSED; p->nuls = 1;
     }
-    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
+    int byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
     else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
@@ -130,11 +128,11 @@ TRF__FN uint64_t trf__rule_edge(uint64_t cell) { return cell >> 10 << ((cell & 1
    value to a text. After this check trf__rule needs none. */
 TRF__FN int trf__rules_sound(const trf__pieces *p)
 {
-    uint64_t at, cell = trf__rule_cell(p, 0), to;
+    uint64_t cell = trf__rule_cell(p, 0);
     int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
-    for (at = 0; sound && at < p->n_rules; at++) {
+    for (uint64_t at = 0; sound && at < p->n_rules; at++) {
         cell = trf__rule_cell(p, at);
-        to = at ^ trf__rule_edge(cell);
+        uint64_t to = at ^ trf__rule_edge(cell);
         if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
         else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
     }
@@ -193,15 +191,14 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
 TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int more, unknowns = 0, i, n = 0;
+    int more, unknowns = 0, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
     TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
-        trf__wire inner;
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) break;
-        inner = w;
+        trf__wire inner = w;
         inner.at = w.bytes;
         inner.end = w.at;
         if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
@@ -209,7 +206,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
-    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    for (int i = 0; i < 256; i++) n += p->bytes[i] >= 0;
     if (p->nuls && !p->byte_fallback)
         return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
     return TRF__OK_IF(v->n_tokens > 0 && (unknowns || p->byte_fallback) &&
@@ -252,16 +249,15 @@ typedef struct trf__keyed { uint64_t key; int32_t token; } trf__keyed;
 /* Sorts by the keys, from the lowest byte of all to the highest. */
 TRF__FN void trf__sort_keys(trf__keyed *items, trf__keyed *work, int32_t n)
 {
-    trf__keyed *from = items, *to = work, *other;
-    int32_t at[257], i;
-    int shift;
-    for (shift = 0; shift < 64; shift += 8) {
+    trf__keyed *from = items, *to = work;
+    int32_t at[257];
+    for (int shift = 0; shift < 64; shift += 8) {
         TRF__ZERO(at);
-        for (i = 0; i < n; i++) at[(from[i].key >> shift & 255) + 1]++;
+        for (int32_t i = 0; i < n; i++) at[(from[i].key >> shift & 255) + 1]++;
         if (n > 0 && at[(from[0].key >> shift & 255) + 1] == n) continue;       /* all alike */
-        for (i = 0; i < 255; i++) at[i + 1] += at[i];
-        for (i = 0; i < n; i++) to[at[from[i].key >> shift & 255]++] = from[i];
-        other = from; from = to; to = other;
+        for (int32_t i = 0; i < 255; i++) at[i + 1] += at[i];
+        for (int32_t i = 0; i < n; i++) to[at[from[i].key >> shift & 255]++] = from[i];
+        trf__keyed *other = from; from = to; to = other;
     }
     if (from != items) memcpy(items, from, trf__bytes(n, sizeof *items));
 }
@@ -344,11 +340,11 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
                               trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    int32_t letters = 0, letter[256], begin[257], i, base;
+    int32_t letters = 0, letter[256], begin[257], base;
     /* the piece that ends here is a prefix of the others, so it sorts first */
     if (at.lo < at.hi && s->at[at.lo + 1] - s->at[at.lo] == at.depth)
         p->cells[at.node].token = s->token[at.lo++];
-    for (i = at.lo; i < at.hi; i++) {
+    for (int32_t i = at.lo; i < at.hi; i++) {
         int32_t byte = (unsigned char)s->text[s->at[i] + at.depth];
         if (letters && letter[letters - 1] == byte) continue;
         letter[letters] = byte;
@@ -358,7 +354,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
     begin[letters] = at.hi;
     TRF__TRY(trf__free_base(v, letter, letters, from, &base, err));
     p->cells[at.node].base = base;
-    for (i = 0; i < letters; i++) {
+    for (int32_t i = 0; i < letters; i++) {
         trf__branch next = {base + letter[i], begin[i], begin[i + 1], at.depth + 1};
         branches[(*n)++] = next;
         p->cells[next.node].parent = at.node;
@@ -372,15 +368,14 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
 {
     trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
-    int64_t done, planted = 1;
-    trf_status status;
+    int64_t planted = 1;
     TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
-    status = trf__more_cells(v, nodes + 512, err);
+    trf_status status = trf__more_cells(v, nodes + 512, err);
     /* the root is its own parent, so that no node takes its cell */
     if (!status) v->pieces->cells[0].parent = 0;
-    for (done = 0; !status && done < planted; done++)
+    for (int64_t done = 0; !status && done < planted; done++)
         status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
     TRF__FREE(&v->hooks, branches, nodes);
     return status;
@@ -395,14 +390,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     const void **sorted;
     char *block;
     trf_status status = TRF_E_NOMEM;
-    int32_t i;
     size_t bytes;
-    trf__cursor cut;
     int pass;
     TRF__ZERO(to);
-    for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
+    for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
-        cut = trf__cursor_at(block);
+        trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);
         to.text = TRF__TAKE(char, &cut, v->n_bytes);

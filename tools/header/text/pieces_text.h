@@ -62,9 +62,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 {
     const trf__pieces *p = v->pieces;
     int first = 1, dropped = 0;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t;
+    for (int32_t i = 0; i < n; i++) {
         int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
         int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
         char bytes[4];
@@ -80,7 +78,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
         if (dropped || to->whole > 0) first = 0;
         dropped = 0;
         if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
-        t = v->tokens + token;
+        const trf__token *t = v->tokens + token;
         if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
                                                                       TRF__SPACE, 3)) k = 3;
         dropped = k > 0 && !p->remove_extra;
@@ -92,7 +90,6 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
-    int i;
     TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     v->pieces = p;
     p->model = v->stored;
@@ -102,7 +99,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
     p->unknown = " \xE2\x81\x87 ";
     p->n_unknown = 5;
     p->least = FLT_MAX;
-    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    for (int i = 0; i < 256; i++) p->bytes[i] = -1;
     TRF__TRY(trf__read_map(v, err));
     TRF__TRY(trf__read_pieces(v, err));
     TRF__TRY(trf__pieces_index(v, err));
@@ -140,9 +137,8 @@ TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t
                                 int64_t n)
 {
     unsigned char bytes[4];
-    int64_t i;
     if (n > 0 && !numbers) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++) {
+    for (int64_t i = 0; i < n && !w->missing; i++) {
         trf__to_little(bytes, (uint32_t)numbers[i], 4);
         trf__write_bytes(w, name, bytes, 4);
     }
@@ -152,9 +148,8 @@ TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t
 TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
                               int32_t n)
 {
-    int32_t i;
     if (n > 0 && !texts) w->missing = name;
-    for (i = 0; i < n && !w->missing; i++)
+    for (int32_t i = 0; i < n && !w->missing; i++)
         trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
 }
 
@@ -171,9 +166,8 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
-    int32_t i, n_texts;
     trf__write_texts(&texts, "more", ids->more, ids->n_more);
-    n_texts = (int32_t)texts.n;
+    int32_t n_texts = (int32_t)texts.n;
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
     trf__write_numbers(to, "", &ids->size, 1);
@@ -182,7 +176,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
     trf__write_numbers(to, "", &ids->n_more, 1);
     trf__write_numbers(to, "", &n_texts, 1);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
-    else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
+    else for (int32_t i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
     trf__write_texts(to, "more", ids->more, ids->n_more);
     trf__write_bytes(to, "", f->model, f->bytes);

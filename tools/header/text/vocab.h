@@ -156,8 +156,7 @@ static const char *const trf__special_texts[TRF__SPECIALS] = {"<pad>", "<s>", "<
 /* Whether a token has the spelling of a special id. */
 TRF__FN int trf__is_special(const char *token, size_t length)
 {
-    int32_t id;
-    for (id = 0; id < TRF__SPECIALS; id++)
+    for (int32_t id = 0; id < TRF__SPECIALS; id++)
         if (strlen(trf__special_texts[id]) == length &&
             !memcmp(trf__special_texts[id], token, length)) return 1;
     return 0;
@@ -211,8 +210,7 @@ TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char 
 #define TRF__HASH_START 0xCBF29CE484222325u
 TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
 {
-    size_t i;
-    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
     return h;
 }
 
@@ -258,13 +256,12 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
-    size_t i;
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
     if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
         return "expected a character, or a symbol of at most 256 bytes, got a longer one";
-    for (i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
+    for (size_t i = 0; (words || v->kind == TRF_WORDPIECE) && i < length; i++)
         if (trf__is_blank(token[i])) return words ? "expected a word, got a token with a blank"
                                                   : "expected a token, got one with a blank";
     if (!trf__is_subwords(v->kind) && trf__is_special(token, length))
@@ -285,7 +282,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
    stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    int64_t wanted = trf__capacity(64, 2 * tokens), i;
+    int64_t wanted = trf__capacity(64, 2 * tokens);
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
     TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
@@ -294,7 +291,7 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error
     v->slots = slots;
     v->n_slots = wanted;
     /* slots depend on the table's size, so every token is entered again */
-    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
     return TRF_OK;
 }
 
@@ -316,14 +313,13 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     uint64_t hash = trf__hash_bytes(token, length);
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
-    trf__token *t;
     TRF__FAIL_IF(v->n_tokens >= TRF__MAX_TOKENS, TRF_E_LIMIT, -1, "vocab",
                  "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    t = &v->tokens[v->n_tokens];
+    trf__token *t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
     t->hash = hash;

@@ -17,11 +17,10 @@ static const trf_hooks trf__no_hooks = {NULL, NULL, NULL, NULL, NULL};
 
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
-    int i;
     memset(v, 0, sizeof *v);
     if (hooks) v->hooks = *hooks;
     v->kind = kind;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
@@ -52,9 +51,8 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
 {
-    trf_hooks hooks;
     if (!vocab) return;
-    hooks = vocab->hooks;
+    trf_hooks hooks = vocab->hooks;
     trf__vocab_release(vocab);
     trf__free(&hooks, vocab, sizeof *vocab);
 }
@@ -235,8 +233,7 @@ TRF__FN trf_status trf__stored_rows(const trf_vocab *v, int64_t at, const char *
 TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
                                         trf_error *err)
 {
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
+    for (int i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
         int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
         TRF__TRY(trf__stored_range(v, at, "an id from ", id, first, n_tokens - 1, "", err));
         v->special[i] = id;
@@ -252,12 +249,10 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
                                      trf__word_rules *to, trf_error *err)
 {
     const char *fault;
-    uint32_t c;
-    int32_t i;
     TRF__ALLOC_ZEROED(trf__word_rule, to->items, &v->hooks, to->n, trf__kind_names[v->kind],
                       "for %d %s", (int)to->n, name);
-    for (i = 0; i < 128; i++) to->ascii[i] = -1;
-    for (i = 0; i < to->n; i++, at += each) {
+    for (int32_t i = 0; i < 128; i++) to->ascii[i] = -1;
+    for (int32_t i = 0; i < to->n; i++, at += each) {
         trf__word_rule *r = to->items + i;
         r->first = trf__stored_number(v, at);
         r->last = trf__stored_number(v, at + 4);
@@ -267,7 +262,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
                      "byte %lld: expected %s in ascending order, got code points of earlier ones",
                      (long long)at, name);
-        for (c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
+        for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
     return TRF_OK;
 }

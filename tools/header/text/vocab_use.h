@@ -45,9 +45,8 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
-    int32_t number;
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    number = trf__token_of(vocab, id);
+    int32_t number = trf__token_of(vocab, id);
     if (number >= 0) return vocab->bytes + vocab->tokens[number].begin;
     return trf__is_mapped(vocab) ? "" : trf__special_texts[id];
 }
@@ -186,8 +185,6 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
                                     char *text, size_t size, size_t *bytes, trf_error *err)
 {
     trf__answer to = {text, size, 0, 0, -1};
-    const trf__kind *kind;
-    int32_t i;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
@@ -195,14 +192,14 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
-    kind = &trf__kinds[vocab->kind];
+    const trf__kind *kind = &trf__kinds[vocab->kind];
     /* ids are checked before anything is written */
-    for (i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++)
         TRF__FAIL_IF(ids[i] < 0 || ids[i] >= trf_vocab_size(vocab), TRF_E_INVALID_ARG, i, "ids",
                      "expected ids from 0 to %d, got %d at position %d",
                      (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
     if (kind->decode) kind->decode(vocab, ids, n, &to);
-    else for (i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
+    else for (int32_t i = 0; i < n; i++) kind->add(vocab, &to, i, ids[i], to.whole == 0);
     /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
@@ -252,13 +249,12 @@ TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t len
 
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
 {
-    const char *fault;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
     TRF__FAIL_IF(trf__is_subwords(vocab->kind), TRF_E_UNSUPPORTED, -1, "vocab",
                  "tokens cannot be added to a vocabulary of subwords");
-    fault = trf__token_fault(vocab, token, strlen(token));
+    const char *fault = trf__token_fault(vocab, token, strlen(token));
     TRF__FAIL_IF(fault, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_append(vocab, token, strlen(token), err);
 }
@@ -278,13 +274,13 @@ TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
                                             int64_t *used, trf_error *err)
 {
-    const char *token, *end, *fault;
+    const char *token, *end;
     for (*used = 0; *used < n; *used += end - token + 1) {
         token = bytes + *used;
         end = (const char *)memchr(token, 0, (size_t)(n - *used));
         if (!end && *used) return TRF_OK;
-        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
-                    : "expected a NUL after the token, got the end or more than 1 MiB";
+        const char *fault = end ? trf__token_fault(v, token, (size_t)(end - token))
+                                : "expected a NUL after the token, got the end or more than 1 MiB";
         TRF__FAIL_IF(fault, TRF_E_FORMAT, at + *used, "vocabulary",
                      "id %lld of the vocabulary, byte %lld: %s",
                      (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
@@ -299,13 +295,12 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
 {
     const char *bytes = (const char *)file;
     trf_vocab *made = NULL;
-    int64_t at, used = 0;
-    trf_status status;
+    int64_t used = 0;
     if (trf__kinds[kind].read)
         return trf__subwords_from(v, kind, trf__kinds[kind].read, file, (size_t)n, hooks, err);
     *v = NULL;
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = 0; !status && at < n; at += used)
+    trf_status status = trf_vocab_create(&made, kind, hooks, err);
+    for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
     return trf__vocab_finished(v, made, status);
 }
@@ -330,7 +325,6 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err)
 {
     trf_vocab_options o;
-    trf_status status;
     char *bytes;
     size_t n;
     TRF__ZERO(o);
@@ -342,7 +336,7 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
     TRF__TRY(trf__hooks_check(&o.hooks, err));
     if (!path)
         return trf__vocab_of_file(vocab, o.memory, o.memory_bytes, o.ids, &o.hooks, err);
-    status = trf__read_text(path, &bytes, &n, &o.hooks, err);
+    trf_status status = trf__read_text(path, &bytes, &n, &o.hooks, err);
     if (status == TRF_OK) {
         status = trf__vocab_of_file(vocab, bytes, n, o.ids, &o.hooks, err);
         trf__free(&o.hooks, bytes, n + 1);

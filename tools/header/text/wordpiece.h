@@ -71,16 +71,15 @@ enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    uint32_t flags, longest;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
         return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
-    flags = trf__stored_number(v, 8);
+    uint32_t flags = trf__stored_number(v, 8);
     TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
                  !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
                  "byte 8: expected flags of a WordPiece file, got %lu", (unsigned long)flags);
-    longest = trf__stored_number(v, 12);
+    uint32_t longest = trf__stored_number(v, 12);
     TRF__TRY(trf__stored_range(v, 12, "a longest word of ", longest, 1, TRF__WORD_CHARS,
                                " characters", err));
     w->cleanup = flags & TRF__WORDPIECE_CLEANUP;
@@ -120,7 +119,7 @@ TRF__FN const char *trf__word_rule_fault(const trf_vocab *v, const trf__word_rul
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4, bad;
+    int64_t rest = v->n_stored - TRF__WORD_HEADER - 4;
     TRF__TRY(trf__stored_rows(v, 48, "rules", TRF__WORD_RULE, &rest, &w->rules.n, err));
     *at = v->n_stored - rest;
     w->n_replaced = trf__stored_number(v, *at - 4);
@@ -128,7 +127,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
     if (w->n_replaced > rest || (w->n_replaced > 0 && w->replaced[w->n_replaced - 1]))
         return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
                                 "a NUL; got another number", err);
-    bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
+    int64_t bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
     if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
     *at += w->n_replaced;
     return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
@@ -169,13 +168,13 @@ TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t 
                                    size_t *length)
 {
     uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
-    int32_t number, longest = -1;
+    int32_t longest = -1;
     *length = 0;
     while (from < n && text[from]) {
         int bytes = (int)trf__char_bytes(text + from, 4);
         hash = trf__hash_more(hash, text + from, (size_t)bytes);
         from += (size_t)bytes;
-        number = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        int32_t number = trf__vocab_find(v, text, from, trf__hash_end(hash));
         if (number < 0 || trf__special_token(v, number)) continue;
         longest = number;
         *length = from;
@@ -192,10 +191,9 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     while (good && at < word->n) {
         size_t prefix = at > 2 ? 2 : 0, n = word->n - at + prefix;
         char *text = word->text + at - prefix;
-        int32_t id;
         if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
         if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
-        id = trf__longest_token(v, text, prefix, n, &length);
+        int32_t id = trf__longest_token(v, text, prefix, n, &length);
         good = id >= 0;
         if (good) { trf__emit_id(to, id, 0); at += length - prefix; }
     }
@@ -228,23 +226,22 @@ TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32
                              trf__word *word, trf__ids *to)
 {
     const trf__wordpiece *w = v->wordpiece;
-    int alone = r->kind & TRF__WORD_ALONE, bytes, i, n = 0;
+    int alone = r->kind & TRF__WORD_ALONE, bytes, n = 0;
     uint32_t letters[3];
     char utf8[4];
-    const char *text;
     if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
     switch (r->kind & ~TRF__WORD_ALONE) {
     case TRF__WORD_SHIFT: letters[n++] = (uint32_t)((int32_t)c + r->argument); break;
     case TRF__WORD_HANGUL: n = trf__hangul_letters(c, letters); break;
     case TRF__WORD_TEXT:
-        for (text = w->replaced + r->argument; *text; text += bytes) {
+        for (const char *text = w->replaced + r->argument; *text; text += bytes) {
             bytes = (int)trf__char_bytes(text, 4);
             trf__word_add(w, word, text, bytes);
         }
         break;
     default: break;                     /* dropped characters and spaces add nothing */
     }
-    for (i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
+    for (int i = 0; i < n; i++) trf__word_add(w, word, utf8, trf__put_code_point(utf8, letters[i]));
     if (alone) trf__word_end(v, word, to);
 }
 
@@ -272,8 +269,7 @@ TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, t
 TRF__FN int trf__word_joins(const char *token)
 {
     static const char *const beginnings[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
-    size_t i;
-    for (i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (!strncmp(token, beginnings[i], strlen(beginnings[i]))) return 1;
     return 0;
 }

@@ -72,7 +72,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
    state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double s = (double)step, w = (double)options->warmup, progress;
+    double s = (double)step, w = (double)options->warmup;
     if (step < 1) return options->schedule == TRF_NOAM ? 0 : options->initial_rate;
     if (options->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
@@ -83,7 +83,7 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
         return options->initial_rate + s * (options->learning_rate - options->initial_rate) / w;
     if (options->schedule == TRF_INVERSE_SQRT) return options->learning_rate * sqrt(w / s);
     if (options->schedule == TRF_CONSTANT) return options->learning_rate;
-    progress = (s - w) / ((double)options->total_steps - w);
+    double progress = (s - w) / ((double)options->total_steps - w);
     if (progress > 1) progress = 1;
     return options->final_rate + (options->learning_rate - options->final_rate) * 0.5 *
         (1 + cos(3.141592653589793 * progress));

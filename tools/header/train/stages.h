@@ -45,12 +45,10 @@ enum { TRF__MOST_SLOTS = 1 << 16 };
 
 TRF_API void trf_stage_destroy(trf_stage *stage)
 {
-    trf_trainer *t;
-    int32_t i;
     if (!stage) return;
-    t = stage->trainer;
+    trf_trainer *t = stage->trainer;
     if (t->stage == stage) trf_trainer_discard_gradients(t);
-    for (i = 0; stage->slots && i < stage->n_slots; i++)
+    for (int32_t i = 0; stage->slots && i < stage->n_slots; i++)
         if (stage->slots[i].pass.run.backend) trf__pass_free(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
                                  trf__bytes(stage->n_device, sizeof(trf_real)));
@@ -86,7 +84,6 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     const trf_trainer *t = stage->trainer;
     const trf__run *run = &t->pass.run;
     const trf_config *c = &t->model->config;
-    int32_t i;
     trf__stage_count(stage, c);
     stage->bytes = trf__stage_layout(stage, t->n_tiles, NULL);
     stage->memory = TRF__NEW_ZEROED(char, &t->options.hooks, stage->bytes);
@@ -98,7 +95,7 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     stage->device_numbers = (trf_real *)run->backend->alloc(run, trf__bytes(stage->n_device,
                                                                             sizeof(trf_real)));
     TRF__FAIL_IF(!stage->device_numbers, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
-    for (i = 0; i < stage->n_slots; i++) {
+    for (int32_t i = 0; i < stage->n_slots; i++) {
         trf__pass *pass = &stage->slots[i].pass;
         *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
         pass->plan.has = TRF__KEPT;
@@ -113,7 +110,6 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
                                     void *user, trf_error *err)
 {
     trf_stage *made;
-    trf_status status;
     TRF__BEGIN_NEW(stage);
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
@@ -127,7 +123,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     made->n_slots = in_flight;
     made->sum = sum;
     made->user = user;
-    status = trf__stage_open(made, err);
+    trf_status status = trf__stage_open(made, err);
     if (status != TRF_OK) { trf_stage_destroy(made); return status; }
     *stage = trainer->stage = made;
     return TRF_OK;
@@ -140,7 +136,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf_stage count;
-    size_t bytes, slot;
+    size_t slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
@@ -153,8 +149,8 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf__lay_out(&layout, config);
     trf__stage_count(&count, config);
     count.n_slots = in_flight;
-    bytes = trf__add_size(trf__layout_memory(&layout),
-                          trf__trainer_bytes(config, options, &layout, &slot));
+    size_t bytes = trf__add_size(trf__layout_memory(&layout),
+                                 trf__trainer_bytes(config, options, &layout, &slot));
     bytes = trf__add_size(bytes, trf__stage_layout(&count, layout.n_tiles, NULL));
     bytes = trf__add_size(bytes, trf__add_size(trf__bytes(count.n_device, sizeof(trf_real)),
                                               sizeof count));
@@ -194,10 +190,9 @@ TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, cons
 {
     const trf__run *run = &pass->run;
     int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    int k;
     if (rows == 0) return from;
     if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    for (k = 0; k < pass->copies; k++, from += n)
+    for (int k = 0; k < pass->copies; k++, from += n)
         run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
     return from;
 }
@@ -208,8 +203,7 @@ TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf
 {
     const trf__run *run = &pass->run;
     int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    int k;
-    for (k = 0; rows > 0 && k < pass->copies; k++, to += n)
+    for (int k = 0; rows > 0 && k < pass->copies; k++, to += n)
         run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
                                                  k * (padded / pass->copies) * d), n);
     return to;
@@ -221,10 +215,9 @@ TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x,
                             trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    const trf_real *from;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
+    const trf_real *from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
     trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
 }
 
@@ -233,10 +226,9 @@ TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, cons
                              const trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    trf_real *to;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
+    trf_real *to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
     trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
 }
 
@@ -313,8 +305,8 @@ TRF__FN void trf__slot_borrow(const trf_trainer *t, trf__pass *pass)
 TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf__limits *need,
                                      trf_error *err)
 {
-    trf__limits full = trf__pass_filled(pass, need), grown;
-    grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
+    trf__limits full = trf__pass_filled(pass, need);
+    trf__limits grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
     grown.recompute = t->options.recompute;
     grown.copies = trf__copies(&t->options);
     if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
@@ -325,9 +317,8 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
 /* One of the two passes of a slot, with the random numbers of its batch. */
 TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
 {
-    trf_status status;
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, &t->options, which, err);
+    trf_status status = trf__pass_train(pass, &t->options, which, err);
     pass->run.now = NULL;
     return status;
 }
@@ -365,13 +356,11 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err)
 {
-    trf_trainer *t;
     trf__slot *at;
-    trf_status status;
     TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
     if (!batch) return trf__fail_null(err, "batch");
-    t = stage->trainer;
-    status = trf__stage_forward(stage, at, batch, in, out, err);
+    trf_trainer *t = stage->trainer;
+    trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
     trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
@@ -385,23 +374,20 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err)
 {
-    trf_trainer *t;
     trf__slot *at;
-    trf__pass *pass;
     trf__sums sums[2];
     double source_tokens = 0;
-    trf_status status;
     trf__report_clear(report);
     TRF__TRY(trf__slot_at(stage, slot, 1, &at, err));
-    t = stage->trainer;
-    pass = &at->pass;
+    trf_trainer *t = stage->trainer;
+    trf__pass *pass = &at->pass;
     TRF__TRY(trf__check_seam(pass, at->rows, 1, "dout", dout, err));
     TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
     trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
     TRF__ZERO(sums);
-    status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__seam_fetch(at, 0, din,
                         pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,

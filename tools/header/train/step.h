@@ -105,7 +105,6 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     trf_real slots[TRF__TALLIES];
-    trf_status status;
     *tokens = (double)t->target_rows;
     while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
     if (t->reduce_failed) {
@@ -117,7 +116,7 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     if (!t->options.all_reduce) return TRF_OK;
     run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
                            sizeof slots);
-    status = run->backend->sync(run, err);
+    trf_status status = run->backend->sync(run, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
     *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
@@ -153,10 +152,10 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
                                  trf_error *err)
 {
     trf__sums batch[2];
-    int i, n = pass->config->sequence_labels ? 2 : 1;
+    int n = pass->config->sequence_labels ? 2 : 1;
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         sums[i].loss += batch[i].loss;
         sums[i].nll += batch[i].nll;
         sums[i].correct += batch[i].correct;
@@ -169,11 +168,9 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
 {
-    trf_stage *stage;
-    int32_t i;
     if (!trainer) return;
-    stage = trainer->stage;
-    for (i = 0; stage && i < stage->n_slots; i++) stage->slots[i].waits = 0;
+    trf_stage *stage = trainer->stage;
+    for (int32_t i = 0; stage && i < stage->n_slots; i++) stage->slots[i].waits = 0;
     if (stage) stage->waiting = 0;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
     trainer->round = trainer->reduce_failed = 0;
@@ -204,13 +201,12 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
                                       trf_error *err)
 {
     trf__pass *pass = &t->pass;
-    trf_status status;
     TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
     TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
+    trf_status status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
     pass->run.now = NULL;
     return status;
 }
@@ -274,7 +270,6 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
 {
     trf__pass *pass = &t->pass;
     int64_t wanted;
-    int32_t round;
     trf__limits need;
     trf_batch part;
     TRF__TRY(trf__check_ordinal(t, batch, err));
@@ -282,7 +277,7 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
     if (pass->config->sequence_labels)
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
-    for (round = 0; round < trf__rounds(&t->options); round++) {
+    for (int32_t round = 0; round < trf__rounds(&t->options); round++) {
         TRF__TRY(trf__round_part(t, batch, round, &part, err));
         TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
         TRF__TRY(trf__teachers_reserve(t, &need, err));
@@ -307,14 +302,12 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     trf__pass *pass = &t->pass;
     int (*cancel)(void *user) = pass->run.hooks.cancel;
     int64_t rows = 0;
-    int32_t round;
     trf_batch part;
-    trf_status status;
     pass->copies = trf__copies(&t->options);
-    status = trf__check_parts(t, batch, err);
+    trf_status status = trf__check_parts(t, batch, err);
     trf__set_now(t);
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
-    for (round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
+    for (int32_t round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
         status = trf__round_part(t, batch, round, &part, err);
         if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
             trf__empty_part(t, round);
@@ -357,14 +350,13 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf_status status;
     trf__sums sums[2];
     double source_tokens = 0;
-    int first;
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
     TRF__TRY(trf__needs_whole(t->model, err));
     TRF__TRY(trf__none_in_flight(t, err));
     TRF__ZERO(sums);
-    first = t->micro == 0;
+    int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
     trf__keep_place(t, batch->place, first, status);
     TRF__TRY(status);
@@ -415,10 +407,10 @@ TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
    three pieces. */
 TRF__FN void trf__exact_put(trf_real *to, double x, int bad)
 {
-    int exponent = bad ? TRF__NOT_FINITE : TRF__TOO_LARGE, k;
+    int exponent = bad ? TRF__NOT_FINITE : TRF__TOO_LARGE;
     double rest = trf__is_finite(x) ? frexp(x, &exponent) : 0;
     to[0] = (trf_real)exponent;
-    for (k = 1; k < TRF__EXACT; k++) {
+    for (int k = 1; k < TRF__EXACT; k++) {
         rest *= 262144;
         to[k] = (trf_real)(int32_t)rest;
         rest -= (double)(int32_t)rest;
@@ -458,15 +450,15 @@ TRF__FN trf_status trf__sum_shared(const trf_trainer *t, trf_error *err)
 {
     const trf_stage *stage = t->stage;
     const trf__layout *own = &t->model->layout;
-    int64_t at, n, size;
-    int32_t i, k = 0;
-    for (i = 0; i < stage->whole.n_params; i++) {
+    int64_t n;
+    int32_t k = 0;
+    for (int32_t i = 0; i < stage->whole.n_params; i++) {
         int has = k < own->n_params && own->params[k].number == i;
         trf_real *g = has ? trf__summed_gradients(t) + own->params[k].offset : NULL;
         k += has;
-        size = trf__param_size(&stage->whole.params[i]);
+        int64_t size = trf__param_size(&stage->whole.params[i]);
         if (!trf__shared_by(&t->model->config, &stage->whole, &stage->whole.params[i])) continue;
-        for (at = 0; at < size; at += n) {
+        for (int64_t at = 0; at < size; at += n) {
             n = trf__min64(size - at, TRF__SHARED_CHUNK);
             if (!has) trf__accumulate_gradients(t, stage->device_numbers, NULL, n);
             TRF__TRY(trf__stage_sum(stage, has ? g + at : stage->device_numbers, n, err));
@@ -482,15 +474,14 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
     const trf_stage *stage = t->stage;
     const trf__layout *own = &t->model->layout;
     trf_real *to = stage->numbers + TRF__TALLIES;
-    int64_t tile = 0, n;
-    int32_t i, k = 0;
-    int brings, by;
-    for (i = 0; i < stage->whole.n_params; i++) {
+    int64_t tile = 0;
+    int32_t k = 0;
+    for (int32_t i = 0; i < stage->whole.n_params; i++) {
         const trf__param *p = &stage->whole.params[i];
-        brings = k < own->n_params && own->params[k].number == i;
+        int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
-        by = trf__shared_by(&t->model->config, &stage->whole, p);
-        n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int by = trf__shared_by(&t->model->config, &stage->whole, p);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -505,14 +496,14 @@ TRF__FN trf__clip_result trf__decide_of_stages(const trf_trainer *t, trf__clip_r
 {
     const trf_stage *stage = t->stage;
     const trf_real *squares = stage->numbers + TRF__TALLIES;
-    int64_t i, bad = -1;
+    int64_t bad = -1;
     double sum = 0;
     trf__clip clip;
     TRF__ZERO(clip);
     clip.clip_result = &before;
     clip.slots = stage->numbers;
     clip.clip_norm = t->options.clip_norm;
-    for (i = 0; i < stage->whole.n_tiles; i++, squares += TRF__EXACT) {
+    for (int64_t i = 0; i < stage->whole.n_tiles; i++, squares += TRF__EXACT) {
         sum += trf__exact_get(squares);
         if (bad < 0 && (int)squares[0] >= TRF__NOT_FINITE) bad = i;
     }
@@ -638,10 +629,9 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
                                     trf_step_report *report, trf_error *err)
 {
-    trf_status status;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
+    trf_status status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
     if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
     return trf_trainer_update(trainer, report, err);

@@ -38,9 +38,8 @@ TRF__FN trf_status trf__teachers_reserve(trf_trainer *t, const trf__limits *need
     const trf__run *run = &t->pass.run;
     size_t row = trf__bytes(trf__n_logits(t->pass.config), sizeof(trf_real));
     int64_t rows = need->target_rows;
-    int32_t k;
     if (!teachers->n) return TRF_OK;
-    for (k = 0; k < teachers->n; k++)
+    for (int32_t k = 0; k < teachers->n; k++)
         TRF__TRY(trf__pass_reserve(&teachers->passes[k], need, err));
     TRF__TRY(trf__workspace_reserve(run, &teachers->said, trf__bytes(rows, row), err));
     if (teachers->n == 1) return TRF_OK;
@@ -54,7 +53,6 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    int64_t row;
     trf__mix j;
     trf__scale_states(pass, pass->decoder.out, rows);
     j.logits = (trf_real *)teachers->logits.memory;
@@ -62,7 +60,7 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     j.bias = trf__generator_bias(pass);
     j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
     j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
-    for (row = 0; row < rows; row += j.rows) {
+    for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
         j.x = trf__act_at(&pass->run, pass->decoder.out, row * j.d);
@@ -77,11 +75,10 @@ TRF__FN trf_status trf__teach(trf_trainer *t, const trf_batch *part, trf_error *
     trf__pass *pass = &t->pass;
     trf__limits need;
     int64_t wanted;
-    int32_t k;
     if (!teachers->n) return TRF_OK;
     TRF__TRY(trf__batch_needs(pass, part, pass->sides, &need, &wanted, err));
     TRF__TRY(trf__teachers_reserve(t, &need, err));
-    for (k = 0; k < teachers->n; k++) {
+    for (int32_t k = 0; k < teachers->n; k++) {
         trf__pass *teacher = &teachers->passes[k];
         teacher->run.hooks = pass->run.hooks;
         teacher->encoder.tagged = pass->encoder.tagged;
@@ -129,7 +126,6 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
 {
     trf__teachers made;
     trf_status status = TRF_OK;
-    int32_t k;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
     TRF__TRY(trf__check_range("share", share, 0, 1, err));
@@ -140,7 +136,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                  "a trainer with a stage has no teachers");
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
                  "labels that are numbers are no distribution that teachers could give");
-    for (k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
+    for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZERO(made);
     made.share = share;
     if (n > 0)
@@ -148,7 +144,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
-    for (k = 0; k < n && status == TRF_OK; k++)
+    for (int32_t k = 0; k < n && status == TRF_OK; k++)
         status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
     if (status != TRF_OK) {
         trf__teachers_close(trainer, &made);

@@ -80,8 +80,7 @@ struct trf_trainer {
 TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 {
     const trf__run *run = &t->pass.run;
-    int32_t k;
-    for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
+    for (int32_t k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
     TRF__FREE(&t->options.hooks, teachers->passes, teachers->n);
     run->backend->release(run, teachers->said.memory, teachers->said.bytes);
     run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
@@ -181,13 +180,12 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
     trf__param_tile tile;
-    int64_t n = 0, at;
-    int32_t i;
-    for (i = 0; i < t->model->layout.n_params; i++) {
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->model->layout.n_params; i++) {
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
             tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
@@ -297,9 +295,8 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
 
 TRF_API void trf_trainer_destroy(trf_trainer *trainer)
 {
-    trf_hooks hooks;
     if (!trainer) return;
-    hooks = trainer->options.hooks;
+    trf_hooks hooks = trainer->options.hooks;
     trf__trainer_close(trainer);
     trf__free(&hooks, trainer, sizeof *trainer);
 }
@@ -384,8 +381,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf_train_options defaults = trf_train_defaults();
     trf_trainer *t;
     trf__limits limits;
-    trf_device device;
-    trf_status status;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__needs_floats(model, err));
@@ -396,9 +391,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->options = *options;
     t->learning.stopping.validated = -1;
     limits = trf__train_limits(&model->run, &model->config, &model->layout.range, options);
-    device = trf__device_with(&model->config.device, options->threads);
-    status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
-                            &options->hooks, err);
+    trf_device device = trf__device_with(&model->config.device, options->threads);
+    trf_status status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
+                                       &options->hooks, err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
@@ -456,14 +451,12 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
                                            trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
-    trf__pass *pass;
-    trf__limits limits;
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    pass = &trainer->pass;
+    trf__pass *pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
     TRF__TRY(trf__same_allocator(trainer, &o, err));
-    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
+    trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
@@ -505,17 +498,16 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err)
 {
-    const trf__layout *layout;
     trf__clip_result clip_result;
-    int32_t i, n = 0;
+    int32_t n = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    layout = &trainer->model->layout;
+    const trf__layout *layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (i = 0; i < layout->n_params; i++)
+    for (int32_t i = 0; i < layout->n_params; i++)
         if (trf__fits(pattern, layout->params[i].name)) {
             if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
             if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;

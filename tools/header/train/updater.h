@@ -33,11 +33,9 @@ struct trf_updater { trf_model model; trf_trainer trainer; trf_update_state stat
    layout, weights and arena exist. */
 TRF_API void trf_updater_destroy(trf_updater *updater)
 {
-    trf_model *m;
-    trf_hooks hooks;
     if (!updater) return;
-    m = &updater->model;
-    hooks = m->config.hooks;
+    trf_model *m = &updater->model;
+    trf_hooks hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
     m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
@@ -66,9 +64,8 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     trf_trainer *t = &u->trainer;
     trf__run run = u->model.run;
     char name[sizeof layout->params->name];
-    int32_t i;
     layout->params = TRF__NEW_ZEROED(trf__param, &run.hooks, n);
-    for (i = 0; layout->params && i < n; i++) {
+    for (int32_t i = 0; layout->params && i < n; i++) {
         snprintf(name, sizeof name, "tensor %d", (int)i);
         if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
         trf__add_param(layout, NULL, 0, name, trf_tensor_count(&weights[i]), 0,
@@ -93,8 +90,6 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
     trf_config c;
-    trf_status status;
-    int32_t i;
     TRF__BEGIN_NEW(updater);
     TRF__ZERO(c);
     c.d_model = d_model;
@@ -106,7 +101,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     TRF__TRY(trf__device_check(&c.device, err));
     c.device = trf__device_with(&c.device, o.threads);
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
-    for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
+    for (int32_t i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
     TRF__ALLOC_ZEROED(trf_updater, u, &o.hooks, 1, "updater", "for an updater");
     u->model.config = c;
@@ -114,7 +109,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     u->trainer.model = &u->model;
     u->trainer.options = o;
     u->trainer.options.parts = 0;
-    status = trf__updater_open(u, weights, n, err);
+    trf_status status = trf__updater_open(u, weights, n, err);
     if (status != TRF_OK) { trf_updater_destroy(u); return status; }
     *updater = u;
     return TRF_OK;
@@ -128,24 +123,20 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
 {
     trf_real slots[TRF__TALLIES] = {0};
     trf__clip_result made;
-    const trf__param *p, *end;
-    const trf__run *run;
-    trf_trainer *t;
-    int32_t i;
     trf__report_clear(report);
     TRF__TRY(trf__begin(updater, "updater", err));
     if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
     TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
-    t = &updater->trainer;
-    run = &t->pass.run;
-    p = updater->model.layout.params;
-    end = p + updater->model.layout.n_params;
-    for (i = 0; p + i < end; i++) {
+    trf_trainer *t = &updater->trainer;
+    const trf__run *run = &t->pass.run;
+    const trf__param *p = updater->model.layout.params;
+    const trf__param *end = p + updater->model.layout.n_params;
+    for (int32_t i = 0; p + i < end; i++) {
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
     TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
-    for (i = 0; p + i < end; i++) {
+    for (int32_t i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
         run->backend->upload(run, t->gradients + p[i].offset, gradients[i].data, bytes);
@@ -158,7 +149,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     t->micro = 1;
     t->target_rows = divisor > 0;
     TRF__TRY(trf_trainer_update(t, report, err));
-    for (i = 0; p + i < end; i++)
+    for (int32_t i = 0; p + i < end; i++)
         run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
                                trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
     TRF__TRY(trf__clip_result_of(t, &made, err));       /* waits for the weights too */
