@@ -4577,6 +4577,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__may_have_amx TRF__NAMED(trf__may_have_amx)
 #define trf__has_sdot TRF__NAMED(trf__has_sdot)
 #define trf__has_mmla TRF__NAMED(trf__has_mmla)
+#define trf__ TRF__NAMED(trf__)
 #define TRF__INT8_DEEPEST TRF__NAMED(TRF__INT8_DEEPEST)
 #define TRF__INT8_DEEP TRF__NAMED(TRF__INT8_DEEP)
 #define TRF__INT8_ROWS TRF__NAMED(TRF__INT8_ROWS)
@@ -4742,12 +4743,14 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_kernel TRF__NAMED(trf__cpu_kernel)
 #define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
 #define trf__pack_tile TRF__NAMED(trf__pack_tile)
+#define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
 #define trf__dropping TRF__NAMED(trf__dropping)
 #define trf__mask TRF__NAMED(trf__mask)
 #define trf__position TRF__NAMED(trf__position)
 #define trf__mask_of_row TRF__NAMED(trf__mask_of_row)
 #define trf__mask_chunk TRF__NAMED(trf__mask_chunk)
 #define trf__embed_tile TRF__NAMED(trf__embed_tile)
+#define trf__cpu_embed TRF__NAMED(trf__cpu_embed)
 #define trf__embed_drop_tile TRF__NAMED(trf__embed_drop_tile)
 #define trf__zero_columns TRF__NAMED(trf__zero_columns)
 #define trf__table_gradient TRF__NAMED(trf__table_gradient)
@@ -4769,14 +4772,18 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__act_of TRF__NAMED(trf__act_of)
 #define trf__act_slope TRF__NAMED(trf__act_slope)
 #define trf__activate_tile TRF__NAMED(trf__activate_tile)
+#define trf__cpu_activate TRF__NAMED(trf__cpu_activate)
 #define trf__activate_gradient_tile TRF__NAMED(trf__activate_gradient_tile)
+#define trf__cpu_activate_gradient TRF__NAMED(trf__cpu_activate_gradient)
 #define trf__turn TRF__NAMED(trf__turn)
 #define trf__rotate_halves TRF__NAMED(trf__rotate_halves)
 #define trf__rotate_interleaved TRF__NAMED(trf__rotate_interleaved)
 #define TRF__ROTATED TRF__NAMED(TRF__ROTATED)
 #define trf__rotate_tile TRF__NAMED(trf__rotate_tile)
+#define trf__cpu_rotate TRF__NAMED(trf__cpu_rotate)
 #define TRF__SCALED TRF__NAMED(TRF__SCALED)
 #define trf__scale_tile TRF__NAMED(trf__scale_tile)
+#define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
 #define TRF__QUERIES TRF__NAMED(TRF__QUERIES)
 #define trf__attention_scratch TRF__NAMED(trf__attention_scratch)
 #define trf__attention_layout TRF__NAMED(trf__attention_layout)
@@ -4803,6 +4810,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__attention_in_tiles TRF__NAMED(trf__attention_in_tiles)
 #define trf__attention_tiles TRF__NAMED(trf__attention_tiles)
 #define trf__attention_tile TRF__NAMED(trf__attention_tile)
+#define trf__cpu_attention TRF__NAMED(trf__cpu_attention)
 #define trf__attention_weights_tile TRF__NAMED(trf__attention_weights_tile)
 #define trf__cpu_attention_weights TRF__NAMED(trf__cpu_attention_weights)
 #define trf__attention_row_gradient TRF__NAMED(trf__attention_row_gradient)
@@ -4815,13 +4823,16 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_attention_gradient TRF__NAMED(trf__cpu_attention_gradient)
 #define trf__norm_row TRF__NAMED(trf__norm_row)
 #define trf__add_norm_tile TRF__NAMED(trf__add_norm_tile)
+#define trf__cpu_add_norm TRF__NAMED(trf__cpu_add_norm)
 #define trf__norm_dy TRF__NAMED(trf__norm_dy)
 #define trf__norm_row_gradient TRF__NAMED(trf__norm_row_gradient)
 #define trf__norm_gradient_tile TRF__NAMED(trf__norm_gradient_tile)
 #define trf__norm_gain_tile TRF__NAMED(trf__norm_gain_tile)
 #define trf__cpu_norm_gradient TRF__NAMED(trf__cpu_norm_gradient)
 #define trf__pool_tile TRF__NAMED(trf__pool_tile)
+#define trf__cpu_pool TRF__NAMED(trf__cpu_pool)
 #define trf__pool_gradient_tile TRF__NAMED(trf__pool_gradient_tile)
+#define trf__cpu_pool_gradient TRF__NAMED(trf__cpu_pool_gradient)
 #define TRF__LOSS_GROUP TRF__NAMED(TRF__LOSS_GROUP)
 #define trf__loss_job TRF__NAMED(trf__loss_job)
 #define trf__loss_scratch_layout TRF__NAMED(trf__loss_scratch_layout)
@@ -4842,12 +4853,13 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__loss_sums TRF__NAMED(trf__loss_sums)
 #define trf__loss_gather TRF__NAMED(trf__loss_gather)
 #define trf__cpu_cross_entropy TRF__NAMED(trf__cpu_cross_entropy)
-#define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
 #define trf__clip_tile TRF__NAMED(trf__clip_tile)
 #define trf__bad_tile TRF__NAMED(trf__bad_tile)
 #define trf__cpu_clip TRF__NAMED(trf__cpu_clip)
 #define trf__accumulate_tile TRF__NAMED(trf__accumulate_tile)
+#define trf__cpu_accumulate TRF__NAMED(trf__cpu_accumulate)
 #define trf__average_tile TRF__NAMED(trf__average_tile)
+#define trf__cpu_average TRF__NAMED(trf__cpu_average)
 #define trf__running_mean TRF__NAMED(trf__running_mean)
 #define trf__adam_tile TRF__NAMED(trf__adam_tile)
 #define trf__cpu_adam TRF__NAMED(trf__cpu_adam)
@@ -4897,6 +4909,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_close TRF__NAMED(trf__cpu_close)
 #define trf__cpu_reserve TRF__NAMED(trf__cpu_reserve)
 #define trf__cpu_open TRF__NAMED(trf__cpu_open)
+#define trf__cpu_ TRF__NAMED(trf__cpu_)
 #define trf__cpu_backend TRF__NAMED(trf__cpu_backend)
 #endif
 
@@ -5223,9 +5236,9 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
 {
 #if TRF__SHUFFLES
     trf__v16 r;
-    trf__vec zero, value;
+    trf__vec zero;
     TRF__ZERO(zero);
-    value = scale - zero;
+    trf__vec value = scale - zero;
 #define TRF__X(i) { \
         trf__ivec wide = \
             __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], \
@@ -7219,8 +7232,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             }
             if (j < count && p < least) least = p;
             if (free) p = 0;
-            if (forced < 0 &&
-                (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
             trf__beam_choose(beam, trf__beam_group_for(beam, row, id, most), take, ruled && greedy,
                              beam->sum[row] + p, own, row, id);
@@ -7409,10 +7421,10 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
                               int64_t to)
 {
     int32_t *ids = rules->ids + to * rules->stride, *banned = ids + rules->history;
-    int32_t forced = trf__beam_wanted(beam).forced, n, n_banned = 0, m = rules->ngram, i, begin = 0;
+    int32_t forced = trf__beam_wanted(beam).forced, n_banned = 0, m = rules->ngram, i, begin = 0;
     rules->counts[2 * to] = rules->counts[2 * to + 1] = 0;
     if (forced >= 0) return;
-    n = trf__history(beam, row, ids);
+    int32_t n = trf__history(beam, row, ids);
     for (i = 0; m > 0 && i + m <= n; i++)
         if (trf__ends_with(ids, n, ids + i, m - 1))
             n_banned = trf__add_once(banned, n_banned, ids[i + m - 1]);
@@ -7749,12 +7761,9 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
-/* An op that is nothing but its tiles: so many calls of trf__<name>_tile. j: the op. */
-#define TRF__TILED_OP(name, type, n_tiles) \
-    TRF__FN void trf__cpu_##name(const trf__run *run, const type *j) \
-    { \
-        trf__tiles(run, n_tiles, trf__##name##_tile, j); \
-    }
+/* An op that is nothing but its tiles: so many calls of `tile`. j: the op. */
+#define TRF__TILED_OP(name, type, tile, n_tiles) \
+    TRF__FN void name(const trf__run *run, const type *j) { trf__tiles(run, n_tiles, tile, j); }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
    depends on that number. */
@@ -9510,8 +9519,8 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {
-    int64_t deep = trf__round_up(in, TRF__INT8_DEEP), r, c, t;
-    for (r = 0; r < trf__round_up(rows, 16); r++) {
+    int64_t deep = trf__round_up(in, TRF__INT8_DEEP), t;
+    for (int64_t r = 0; r < trf__round_up(rows, 16); r++) {
         char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
         char *numbers = panel + 4 * (r % 16);
         const trf_real *from = w + (first + r) * in;
@@ -9521,7 +9530,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         trf__v16 sum = trf__set(0);     /* exact: of whole numbers, below 2^24 */
         scales[r % 16] = 0;
         if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
-        for (c = 0; c < deep; c += 16) {
+        for (int64_t c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
                 sum = trf__add(sum, trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse,
@@ -11005,7 +11014,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
                       j->in, end - row);
 }
 
-TRF__TILED_OP(pack, trf__pack, trf__ceil_div(j->out, TRF__PACK_ROWS))
+TRF__TILED_OP(trf__cpu_pack, trf__pack, trf__pack_tile, trf__ceil_div(j->out, TRF__PACK_ROWS))
 
 // >>dropout        paper 5.4: masks
 //
@@ -11114,7 +11123,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     }
 }
 
-TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
+TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -11386,7 +11395,8 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__TILED_OP(activate, trf__activate, trf__row_tiles(j->rows, j->width))
+TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
+              trf__row_tiles(j->rows, j->width))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -11420,7 +11430,8 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
     }
 }
 
-TRF__TILED_OP(activate_gradient, trf__activate_gradient, trf__row_tiles(j->rows, j->width))
+TRF__TILED_OP(trf__cpu_activate_gradient, trf__activate_gradient, trf__activate_gradient_tile,
+              trf__row_tiles(j->rows, j->width))
 
 #endif
 
@@ -11494,7 +11505,8 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     }
 }
 
-TRF__TILED_OP(rotate, trf__rotation, trf__ceil_div(j->rows, TRF__ROTATED))
+TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
+              trf__ceil_div(j->rows, TRF__ROTATED))
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
@@ -11508,7 +11520,7 @@ TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile,
     for (; i < end; i++) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(scale, trf__scale, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>attention      paper 3.2.1
 //
@@ -11937,7 +11949,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     }
 }
 
-TRF__TILED_OP(attention, trf__attention, j->in.n_spans * j->in.heads)
+TRF__TILED_OP(trf__cpu_attention, trf__attention, trf__attention_tile, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
 TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
@@ -12192,7 +12204,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__TILED_OP(add_norm, trf__norm, trf__row_tiles(j->rows, j->d))
+TRF__TILED_OP(trf__cpu_add_norm, trf__norm, trf__add_norm_tile, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -12246,10 +12258,10 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
+    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);
@@ -12325,7 +12337,7 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     }
 }
 
-TRF__TILED_OP(pool, trf__pool, j->n_spans)
+TRF__TILED_OP(trf__cpu_pool, trf__pool, trf__pool_tile, j->n_spans)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -12346,7 +12358,7 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
                          j->d - c);
 }
 
-TRF__TILED_OP(pool_gradient, trf__pool, j->n_spans)
+TRF__TILED_OP(trf__cpu_pool_gradient, trf__pool, trf__pool_gradient_tile, j->n_spans)
 
 #endif
 
@@ -12689,14 +12701,13 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows, &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut; or only one, if every tile splits the weight */
-    tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
+    int64_t tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
     trf__loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
                   l->pairs > 0, &job);
@@ -12798,7 +12809,8 @@ TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t 
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__TILED_OP(accumulate, trf__accumulate, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
+              trf__ceil_div(j->n, TRF__SCALED))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -12817,7 +12829,7 @@ TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t til
     }
 }
 
-TRF__TILED_OP(average, trf__average, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -12860,12 +12872,12 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
             v = trf__load_n(a->v + i, left);
-        trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), root, moved;
+        trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), moved;
         trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
         m = trf__running_mean(m, g, a->beta1);
         /* the minimum prevents fusing the product with the sum (see trf__fma) */
         v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);
-        root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
+        trf__v16 root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
         moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
         /* moved - moved is NaN if moved is infinite or NaN, and NaN is not less than 1 */
         p = trf__if_less(trf__sub(moved, moved), one, moved, p);
@@ -13007,7 +13019,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
                             int64_t columns, trf_real *floor)
 {
     const trf__top *t = j->t;
-    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
+    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
     int32_t only = t->only ? t->only[row] : TRF__ANY;
     int32_t *ids = j->ids + at * t->n;
@@ -13028,7 +13040,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
-    for (g = 0; only < 0 && g < n_groups; g++) {
+    for (int64_t g = 0; only < 0 && g < n_groups; g++) {
         if (most[g] < *floor) continue;
         c = g / TRF__WIDE * TRF__TOP_BLOCK;
         for (i = c + g % TRF__WIDE; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
@@ -21149,8 +21161,8 @@ TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 /* Sorts the marks of each character by class, with as much room in `spare`. */
 TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
 {
-    int64_t begin, end, i, places[256];
-    for (begin = 0; begin < n; begin = end) {
+    int64_t end, i, places[256];
+    for (int64_t begin = 0; begin < n; begin = end) {
         int sorted = 1;
         for (end = begin + 1; items[begin] >> 24 && end < n && items[end] >> 24; end++)
             sorted &= items[end] >> 24 >= items[end - 1] >> 24;
@@ -21530,13 +21542,13 @@ TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held 
 TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
                                   trf__answer *to)
 {
-    trf__byte_held held = {"", 0}, before;
+    trf__byte_held held = {"", 0};
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
     for (int32_t i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         if (t->count == TRF__BPE_SPECIAL) continue;
-        before = held;
+        trf__byte_held before = held;
         size_t length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
         (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
@@ -22491,12 +22503,12 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
                                    int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t n_first = 0, n_second = 0, between;
-    trf_status one, other;
+    trf_status other;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    trf_status one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
@@ -24451,8 +24463,7 @@ TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
-    pass->numbers[device] = (float *)trf__take(&cursor,
-                                               pass->training && pass->projects
+    pass->numbers[device] = (float *)trf__take(&cursor, pass->training && pass->projects
                                                    ? pass->decoder.rows : 0,
                                                trf__bytes(trf__wanted_numbers(pass->config),
                                                           sizeof(float)));
@@ -24730,8 +24741,7 @@ TRF__FN size_t trf__pass_bytes(trf__pass *pass)
 {
     size_t bytes = trf__add_size(trf__pass_layout(pass, NULL),
                                  trf__bytes(2, trf__block_most(pass)));
-    return trf__add_size(bytes,
-                         trf__bytes(pass->encoder.n_sublayers + pass->decoder.n_sublayers,
+    return trf__add_size(bytes, trf__bytes(pass->encoder.n_sublayers + pass->decoder.n_sublayers,
                                     sizeof(trf__sublayer)));
 }
 
@@ -25738,8 +25748,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
         trf__attention_maps(&pass->run, &in, s, span, views->map);
         pass->run.backend->download(&pass->run,
                                     views->attention[kind][s].data + layer->is.layer * numbers,
-                                    views->map,
-                                    trf__bytes(numbers, sizeof(trf_real)));
+                                    views->map, trf__bytes(numbers, sizeof(trf_real)));
     }
 }
 
@@ -25859,8 +25868,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     trf__act *last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,
-                        stack->final_norm);
+        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last, stack->final_norm);
     }
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;
@@ -26463,11 +26471,11 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
 
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double rate, done;
+    double done;
     if (!options) return 0;
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
-    rate = trf__scheduled_rate(options, d_model, options->cooldown);
+    double rate = trf__scheduled_rate(options, d_model, options->cooldown);
     done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
@@ -26515,9 +26523,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
    needs a head. */
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    int cosine;
     TRF__TRY(trf__begin(o, "options", err));
-    cosine = o->schedule == TRF_COSINE;
+    int cosine = o->schedule == TRF_COSINE;
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
@@ -29445,8 +29452,7 @@ TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 {
     if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
-    while (c->pool < 0 ||
-           (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
+    while (c->pool < 0 || (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
         trf__corpus_plan_pool(c);
 }
 
@@ -29705,8 +29711,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     TRF__FAIL_IF(corpus->memory, TRF_E_STATE, -1, "corpus",
                  "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
-                             target,
-                             n_target, INT32_MIN, err));
+                             target, n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     int64_t n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,
@@ -30005,10 +30010,9 @@ TRF_API trf_noise_options trf_noise_defaults(void)
 TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
-    int masks, spans;
     TRF__TRY(trf__begin(o, "options", err));
-    masks = o->kind == TRF_NOISE_MASKS;
-    spans = o->kind == TRF_NOISE_SPANS;
+    int masks = o->kind == TRF_NOISE_MASKS;
+    int spans = o->kind == TRF_NOISE_SPANS;
 #define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
     TRF__NOISE_FIELDS(TRF__X)
 #undef TRF__X
@@ -30589,8 +30593,7 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__encode_part(pass, reader->rows, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
-            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling,
-                           unit);
+            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);
             rows += n * d;
         }
     }
@@ -32438,8 +32441,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
                              "need",
                              (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
-                             (long long)h.n_rows,
-                             (long long)length);
+                             (long long)h.n_rows, (long long)length);
         }
     }
     h.arena = old.arena;
@@ -32789,8 +32791,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
         : s->start >= 0 ? s->start : trf__start_id(c);
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
-        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced,
-                                                  INT32_MAX);
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced, INT32_MAX);
     arrival->beam.hidden = trf__hidden_tokens(c, s, n_prefix);
     memcpy(h->here.prefixes + at, prefix, (size_t)forced * sizeof(int32_t));
     if (n_prefix == 0 && forced) {      /* forced_first */
@@ -33292,7 +33293,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__ensemble ensemble;
     trf__hypotheses h;
     trf__round round;
-    size_t fixed, growing = 0, state, cache, ids;
+    size_t growing = 0, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
     int32_t n = trf__configs_of(configs, config, &search->ensemble, err);
@@ -33322,7 +33323,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
                                                        only if the state grows */
         trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
-        state = trf__pass_state(&pass, &have);
+        size_t state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
         growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
@@ -33338,7 +33339,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
+    size_t fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
     fixed = trf__add_size(fixed, trf__others_memory(&ensemble, &grown, &run));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
@@ -33592,8 +33593,7 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
     d->top_k = o->top_k;
     for (int64_t row = 0; row < n; row++) {
         int32_t sequence = g->here.self[row].sentence;
-        g->uniform[row] = trf__uniform(o->seed,
-                                       0x80000000u | (uint32_t)g->sampled[sequence].n,
+        g->uniform[row] = trf__uniform(o->seed, 0x80000000u | (uint32_t)g->sampled[sequence].n,
                                        (uint64_t)g->ordinal + (uint64_t)sequence);
     }
     run->backend->draw(run, d);
@@ -38388,7 +38388,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     trf__sums sums[2];
     double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
-    int32_t first = 0, all, i, n;
+    int32_t first = 0, all, n;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
@@ -38404,8 +38404,8 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     for (; first < all; first += n) {
         trf_batch batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
-        for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
-        for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
+        for (int32_t i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
+        for (int32_t i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
         /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
@@ -38527,7 +38527,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
                                    double *percent, int64_t *cut, trf_error *err)
 {
     trf__sources s;
-    int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
+    int64_t i, most = 1, used = 0, sums[2] = {0, 0};
     int32_t at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
@@ -38535,7 +38535,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
-    n = pairs->source.count;
+    int64_t n = pairs->source.count;
     TRF__FAIL_IF(n < 1 || pairs->target.count != n, TRF_E_INVALID_ARG, -1, "pairs",
                  "expected one pair or more, with as many targets as sources, got %d targets and "
                  "%d sources", (int)pairs->target.count, (int)n);
@@ -38815,9 +38815,9 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
    after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
-    trf_status status, back;
+    trf_status back;
     if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
-    status = trf__learn_judge(l, err);
+    trf_status status = trf__learn_judge(l, err);
     back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
                        : TRF_OK;
     return status != TRF_OK ? status : back;
@@ -38943,10 +38943,10 @@ TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 TRF__FN void trf__learn_time(trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
-    double now, fits[2] = {0, 0};
+    double fits[2] = {0, 0};
     int64_t n = l->report->updates - 1;
     if (l->o->seconds <= 0 || state->planned) return;
-    now = trf__seconds();
+    double now = trf__seconds();
     if (n == 0) l->timed = now;
     if (l->first_rank && (n >= 10 || (n > 0 && now - l->timed > 0.02 * l->o->seconds))) {
         l->update_seconds = (now - l->timed) / (double)n;
@@ -40476,8 +40476,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
                                                                       "too few lines to tell");
     else snprintf(why, sizeof why, "%.1f %% of the words in a random tenth of the lines do not "
                   "occur in the others%s",
-                  choice->unknown[side],
-                  choice->would_be_subwords[side]
+                  choice->unknown[side], choice->would_be_subwords[side]
                   ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
              names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
@@ -41374,9 +41373,9 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                                        trf__attention_in *a, trf_error *err)
 {
     trf__bias *bias = &a->bias;
-    int64_t i, j, h, n = 0, rows = a->max_queries, columns = a->max_keys, heads = 1;
+    int64_t j, h, n = 0, rows = a->max_queries, columns = a->max_keys, heads = 1;
     TRF__GROW(int64_t, context->pairs, context->pairs_capacity, a->n_spans, &context->run.hooks);
-    for (i = 0; i < a->n_spans; i++) {
+    for (int64_t i = 0; i < a->n_spans; i++) {
         context->pairs[i] = n;
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
@@ -41398,7 +41397,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                          "Q from %lld and K from %lld on", (long long)n,
                          (long long)trf__times(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
-    for (h = 0; h < heads; h++) for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
+    for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
         TRF__FAIL_IF(!(t->data[at] < (trf_real)HUGE_VAL), TRF_E_INVALID_ARG, at, "score_bias",
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
@@ -41595,8 +41594,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
               &context->run.hooks);
     for (int64_t i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
         trf__rotary_row(context->turns + i * r->width, i, &c);
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys,
-              &context->run.hooks);
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys, &context->run.hooks);
     for (int64_t i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
@@ -41631,8 +41629,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     if (!q) queries = 0;
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
-    TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r,
-                             err));
+    TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
     TRF__TRY(trf__stage(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {
@@ -41951,11 +41948,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     trf__loss l;
     trf__sums sums;
     int64_t vocab, k;
-    int no_pad;
     if (loss) *loss = 0;
     TRF__TRY(trf__block_begin(context, &l, sizeof l, err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
-    no_pad = options->rule == TRF_SMOOTH_NO_PAD_KL;
+    int no_pad = options->rule == TRF_SMOOTH_NO_PAD_KL;
     TRF__LEAD('i', x, l.rows, l.d, l.x);
     TRF__TRY(trf__matrix(weight, "weight", 0, &vocab, &k, err));
     TRF__TENSOR('i', weight, vocab, l.d, l.w.plain);
@@ -42016,4 +42012,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4160334166
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2016632830

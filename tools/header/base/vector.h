@@ -247,9 +247,9 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
 {
 #if TRF__SHUFFLES
     trf__v16 r;
-    trf__vec zero, value;
+    trf__vec zero;
     TRF__ZERO(zero);
-    value = scale - zero;
+    trf__vec value = scale - zero;
 #define TRF__X(i) { \
         trf__ivec wide = \
             __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], \

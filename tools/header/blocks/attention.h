@@ -97,9 +97,9 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                                        trf__attention_in *a, trf_error *err)
 {
     trf__bias *bias = &a->bias;
-    int64_t i, j, h, n = 0, rows = a->max_queries, columns = a->max_keys, heads = 1;
+    int64_t j, h, n = 0, rows = a->max_queries, columns = a->max_keys, heads = 1;
     TRF__GROW(int64_t, context->pairs, context->pairs_capacity, a->n_spans, &context->run.hooks);
-    for (i = 0; i < a->n_spans; i++) {
+    for (int64_t i = 0; i < a->n_spans; i++) {
         context->pairs[i] = n;
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
@@ -121,7 +121,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                          "Q from %lld and K from %lld on", (long long)n,
                          (long long)trf__times(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
-    for (h = 0; h < heads; h++) for (i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
+    for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
         TRF__FAIL_IF(!(t->data[at] < (trf_real)HUGE_VAL), TRF_E_INVALID_ARG, at, "score_bias",
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
@@ -318,8 +318,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
               &context->run.hooks);
     for (int64_t i = context->n_turns; i < a->max_keys; context->n_turns = ++i)
         trf__rotary_row(context->turns + i * r->width, i, &c);
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys,
-              &context->run.hooks);
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, queries + keys, &context->run.hooks);
     for (int64_t i = 0; i < a->n_spans; i++) {
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
@@ -354,8 +353,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     if (!q) queries = 0;
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
-    TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r,
-                             err));
+    TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
     TRF__TRY(trf__stage(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {

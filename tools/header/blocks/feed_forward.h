@@ -155,11 +155,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     trf__loss l;
     trf__sums sums;
     int64_t vocab, k;
-    int no_pad;
     if (loss) *loss = 0;
     TRF__TRY(trf__block_begin(context, &l, sizeof l, err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
-    no_pad = options->rule == TRF_SMOOTH_NO_PAD_KL;
+    int no_pad = options->rule == TRF_SMOOTH_NO_PAD_KL;
     TRF__LEAD('i', x, l.rows, l.d, l.x);
     TRF__TRY(trf__matrix(weight, "weight", 0, &vocab, &k, err));
     TRF__TENSOR('i', weight, vocab, l.d, l.w.plain);

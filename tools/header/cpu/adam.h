@@ -66,7 +66,8 @@ TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t 
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__TILED_OP(accumulate, trf__accumulate, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
+              trf__ceil_div(j->n, TRF__SCALED))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -85,7 +86,7 @@ TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t til
     }
 }
 
-TRF__TILED_OP(average, trf__average, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -128,12 +129,12 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
             v = trf__load_n(a->v + i, left);
-        trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), root, moved;
+        trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), moved;
         trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
         m = trf__running_mean(m, g, a->beta1);
         /* the minimum prevents fusing the product with the sum (see trf__fma) */
         v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);
-        root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
+        trf__v16 root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
         moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
         /* moved - moved is NaN if moved is infinite or NaN, and NaN is not less than 1 */
         p = trf__if_less(trf__sub(moved, moved), one, moved, p);

@@ -81,7 +81,8 @@ TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile
     }
 }
 
-TRF__TILED_OP(rotate, trf__rotation, trf__ceil_div(j->rows, TRF__ROTATED))
+TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
+              trf__ceil_div(j->rows, TRF__ROTATED))
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
@@ -95,7 +96,7 @@ TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile,
     for (; i < end; i++) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(scale, trf__scale, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
 
 // >>attention      paper 3.2.1
 //
@@ -524,7 +525,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     }
 }
 
-TRF__TILED_OP(attention, trf__attention, j->in.n_spans * j->in.heads)
+TRF__TILED_OP(trf__cpu_attention, trf__attention, trf__attention_tile, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
 TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,

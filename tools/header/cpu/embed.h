@@ -115,7 +115,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     }
 }
 
-TRF__TILED_OP(embed, trf__embed, trf__row_tiles(j->rows, j->d))
+TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 

@@ -470,8 +470,8 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {
-    int64_t deep = trf__round_up(in, TRF__INT8_DEEP), r, c, t;
-    for (r = 0; r < trf__round_up(rows, 16); r++) {
+    int64_t deep = trf__round_up(in, TRF__INT8_DEEP), t;
+    for (int64_t r = 0; r < trf__round_up(rows, 16); r++) {
         char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
         char *numbers = panel + 4 * (r % 16);
         const trf_real *from = w + (first + r) * in;
@@ -481,7 +481,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         trf__v16 sum = trf__set(0);     /* exact: of whole numbers, below 2^24 */
         scales[r % 16] = 0;
         if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
-        for (c = 0; c < deep; c += 16) {
+        for (int64_t c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
                 sum = trf__add(sum, trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse,

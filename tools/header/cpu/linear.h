@@ -207,7 +207,8 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__TILED_OP(activate, trf__activate, trf__row_tiles(j->rows, j->width))
+TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
+              trf__row_tiles(j->rows, j->width))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -241,6 +242,7 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
     }
 }
 
-TRF__TILED_OP(activate_gradient, trf__activate_gradient, trf__row_tiles(j->rows, j->width))
+TRF__TILED_OP(trf__cpu_activate_gradient, trf__activate_gradient, trf__activate_gradient_tile,
+              trf__row_tiles(j->rows, j->width))
 
 #endif

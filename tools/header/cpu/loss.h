@@ -352,14 +352,13 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows, &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut; or only one, if every tile splits the weight */
-    tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
+    int64_t tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
     trf__loss_scratch_layout(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
                   l->pairs > 0, &job);

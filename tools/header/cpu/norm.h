@@ -85,7 +85,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
     }
 }
 
-TRF__TILED_OP(add_norm, trf__norm, trf__row_tiles(j->rows, j->d))
+TRF__TILED_OP(trf__cpu_add_norm, trf__norm, trf__add_norm_tile, trf__row_tiles(j->rows, j->d))
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -139,10 +139,10 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
+    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);
@@ -218,7 +218,7 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
     }
 }
 
-TRF__TILED_OP(pool, trf__pool, j->n_spans)
+TRF__TILED_OP(trf__cpu_pool, trf__pool, trf__pool_tile, j->n_spans)
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -239,6 +239,6 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
                          j->d - c);
 }
 
-TRF__TILED_OP(pool_gradient, trf__pool, j->n_spans)
+TRF__TILED_OP(trf__cpu_pool_gradient, trf__pool, trf__pool_gradient_tile, j->n_spans)
 
 #endif

@@ -137,7 +137,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
                             int64_t columns, trf_real *floor)
 {
     const trf__top *t = j->t;
-    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
+    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
     int32_t only = t->only ? t->only[row] : TRF__ANY;
     int32_t *ids = j->ids + at * t->n;
@@ -158,7 +158,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
-    for (g = 0; only < 0 && g < n_groups; g++) {
+    for (int64_t g = 0; only < 0 && g < n_groups; g++) {
         if (most[g] < *floor) continue;
         c = g / TRF__WIDE * TRF__TOP_BLOCK;
         for (i = c + g % TRF__WIDE; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {

@@ -112,12 +112,9 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
-/* An op that is nothing but its tiles: so many calls of trf__<name>_tile. j: the op. */
-#define TRF__TILED_OP(name, type, n_tiles) \
-    TRF__FN void trf__cpu_##name(const trf__run *run, const type *j) \
-    { \
-        trf__tiles(run, n_tiles, trf__##name##_tile, j); \
-    }
+/* An op that is nothing but its tiles: so many calls of `tile`. j: the op. */
+#define TRF__TILED_OP(name, type, tile, n_tiles) \
+    TRF__FN void name(const trf__run *run, const type *j) { trf__tiles(run, n_tiles, tile, j); }
 
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
    depends on that number. */

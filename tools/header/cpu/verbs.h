@@ -155,4 +155,4 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
                       j->in, end - row);
 }
 
-TRF__TILED_OP(pack, trf__pack, trf__ceil_div(j->out, TRF__PACK_ROWS))
+TRF__TILED_OP(trf__cpu_pack, trf__pack, trf__pack_tile, trf__ceil_div(j->out, TRF__PACK_ROWS))

@@ -218,8 +218,7 @@ TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 {
     if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
-    while (c->pool < 0 ||
-           (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
+    while (c->pool < 0 || (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
         trf__corpus_plan_pool(c);
 }
 

@@ -125,8 +125,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     TRF__FAIL_IF(corpus->memory, TRF_E_STATE, -1, "corpus",
                  "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->facts.pairs, source, n_source,
-                             target,
-                             n_target, INT32_MIN, err));
+                             target, n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     int64_t n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->facts.pairs + 1,

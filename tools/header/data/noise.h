@@ -179,10 +179,9 @@ TRF_API trf_noise_options trf_noise_defaults(void)
 TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
-    int masks, spans;
     TRF__TRY(trf__begin(o, "options", err));
-    masks = o->kind == TRF_NOISE_MASKS;
-    spans = o->kind == TRF_NOISE_SPANS;
+    int masks = o->kind == TRF_NOISE_MASKS;
+    int spans = o->kind == TRF_NOISE_SPANS;
 #define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
     TRF__NOISE_FIELDS(TRF__X)
 #undef TRF__X

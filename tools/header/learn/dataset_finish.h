@@ -176,8 +176,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
                                                                       "too few lines to tell");
     else snprintf(why, sizeof why, "%.1f %% of the words in a random tenth of the lines do not "
                   "occur in the others%s",
-                  choice->unknown[side],
-                  choice->would_be_subwords[side]
+                  choice->unknown[side], choice->would_be_subwords[side]
                   ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
              names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);

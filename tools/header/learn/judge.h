@@ -224,7 +224,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     trf__sums sums[2];
     double source_tokens = 0;
     int64_t used[2] = {0, 0}, number = 0;
-    int32_t first = 0, all, i, n;
+    int32_t first = 0, all, n;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
@@ -240,8 +240,8 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     for (; first < all; first += n) {
         trf_batch batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
-        for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
-        for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
+        for (int32_t i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
+        for (int32_t i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
         /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
@@ -363,7 +363,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
                                    double *percent, int64_t *cut, trf_error *err)
 {
     trf__sources s;
-    int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
+    int64_t i, most = 1, used = 0, sums[2] = {0, 0};
     int32_t at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
@@ -371,7 +371,7 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
-    n = pairs->source.count;
+    int64_t n = pairs->source.count;
     TRF__FAIL_IF(n < 1 || pairs->target.count != n, TRF_E_INVALID_ARG, -1, "pairs",
                  "expected one pair or more, with as many targets as sources, got %d targets and "
                  "%d sources", (int)pairs->target.count, (int)n);

@@ -259,9 +259,9 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
    after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
-    trf_status status, back;
+    trf_status back;
     if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
-    status = trf__learn_judge(l, err);
+    trf_status status = trf__learn_judge(l, err);
     back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
                        : TRF_OK;
     return status != TRF_OK ? status : back;
@@ -387,10 +387,10 @@ TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 TRF__FN void trf__learn_time(trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
-    double now, fits[2] = {0, 0};
+    double fits[2] = {0, 0};
     int64_t n = l->report->updates - 1;
     if (l->o->seconds <= 0 || state->planned) return;
-    now = trf__seconds();
+    double now = trf__seconds();
     if (n == 0) l->timed = now;
     if (l->first_rank && (n >= 10 || (n > 0 && now - l->timed > 0.02 * l->o->seconds))) {
         l->update_seconds = (now - l->timed) / (double)n;

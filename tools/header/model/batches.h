@@ -160,12 +160,12 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
                                    int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t n_first = 0, n_second = 0, between;
-    trf_status one, other;
+    trf_status other;
     TRF__TRY(trf__begin(n, "n", err));
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    trf_status one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);

@@ -144,8 +144,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             }
             if (j < count && p < least) least = p;
             if (free) p = 0;
-            if (forced < 0 &&
-                (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
             trf__beam_choose(beam, trf__beam_group_for(beam, row, id, most), take, ruled && greedy,
                              beam->sum[row] + p, own, row, id);

@@ -55,10 +55,10 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
                               int64_t to)
 {
     int32_t *ids = rules->ids + to * rules->stride, *banned = ids + rules->history;
-    int32_t forced = trf__beam_wanted(beam).forced, n, n_banned = 0, m = rules->ngram, i, begin = 0;
+    int32_t forced = trf__beam_wanted(beam).forced, n_banned = 0, m = rules->ngram, i, begin = 0;
     rules->counts[2 * to] = rules->counts[2 * to + 1] = 0;
     if (forced >= 0) return;
-    n = trf__history(beam, row, ids);
+    int32_t n = trf__history(beam, row, ids);
     for (i = 0; m > 0 && i + m <= n; i++)
         if (trf__ends_with(ids, n, ids + i, m - 1))
             n_banned = trf__add_once(banned, n_banned, ids[i + m - 1]);

@@ -160,8 +160,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
         trf__attention_maps(&pass->run, &in, s, span, views->map);
         pass->run.backend->download(&pass->run,
                                     views->attention[kind][s].data + layer->is.layer * numbers,
-                                    views->map,
-                                    trf__bytes(numbers, sizeof(trf_real)));
+                                    views->map, trf__bytes(numbers, sizeof(trf_real)));
     }
 }
 
@@ -281,8 +280,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     trf__act *last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last,
-                        stack->final_norm);
+        trf__norm_alone(pass, stack, stack->out, NULL, stack->final_stats, last, stack->final_norm);
     }
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;

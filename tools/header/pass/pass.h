@@ -202,8 +202,7 @@ TRF__FN size_t trf__pass_bytes(trf__pass *pass)
 {
     size_t bytes = trf__add_size(trf__pass_layout(pass, NULL),
                                  trf__bytes(2, trf__block_most(pass)));
-    return trf__add_size(bytes,
-                         trf__bytes(pass->encoder.n_sublayers + pass->decoder.n_sublayers,
+    return trf__add_size(bytes, trf__bytes(pass->encoder.n_sublayers + pass->decoder.n_sublayers,
                                     sizeof(trf__sublayer)));
 }
 

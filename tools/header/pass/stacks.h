@@ -427,8 +427,7 @@ TRF__FN size_t trf__block_layout(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
-    pass->numbers[device] = (float *)trf__take(&cursor,
-                                               pass->training && pass->projects
+    pass->numbers[device] = (float *)trf__take(&cursor, pass->training && pass->projects
                                                    ? pass->decoder.rows : 0,
                                                trf__bytes(trf__wanted_numbers(pass->config),
                                                           sizeof(float)));

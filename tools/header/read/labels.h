@@ -177,8 +177,7 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__encode_part(pass, reader->rows, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
-            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling,
-                           unit);
+            trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);
             rows += n * d;
         }
     }

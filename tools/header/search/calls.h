@@ -308,7 +308,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__ensemble ensemble;
     trf__hypotheses h;
     trf__round round;
-    size_t fixed, growing = 0, state, cache, ids;
+    size_t growing = 0, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
     int32_t n = trf__configs_of(configs, config, &search->ensemble, err);
@@ -338,7 +338,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
                                                        only if the state grows */
         trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
-        state = trf__pass_state(&pass, &have);
+        size_t state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
         growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
@@ -354,7 +354,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
+    size_t fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
     fixed = trf__add_size(fixed, trf__others_memory(&ensemble, &grown, &run));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),

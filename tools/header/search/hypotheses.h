@@ -138,8 +138,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
                              "need",
                              (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
-                             (long long)h.n_rows,
-                             (long long)length);
+                             (long long)h.n_rows, (long long)length);
         }
     }
     h.arena = old.arena;

@@ -184,8 +184,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
         : s->start >= 0 ? s->start : trf__start_id(c);
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
-        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced,
-                                                  INT32_MAX);
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced, INT32_MAX);
     arrival->beam.hidden = trf__hidden_tokens(c, s, n_prefix);
     memcpy(h->here.prefixes + at, prefix, (size_t)forced * sizeof(int32_t));
     if (n_prefix == 0 && forced) {      /* forced_first */

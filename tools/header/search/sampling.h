@@ -192,8 +192,7 @@ TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
     d->top_k = o->top_k;
     for (int64_t row = 0; row < n; row++) {
         int32_t sequence = g->here.self[row].sentence;
-        g->uniform[row] = trf__uniform(o->seed,
-                                       0x80000000u | (uint32_t)g->sampled[sequence].n,
+        g->uniform[row] = trf__uniform(o->seed, 0x80000000u | (uint32_t)g->sampled[sequence].n,
                                        (uint64_t)g->ordinal + (uint64_t)sequence);
     }
     run->backend->draw(run, d);

@@ -53,8 +53,8 @@ TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
 /* Sorts the marks of each character by class, with as much room in `spare`. */
 TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
 {
-    int64_t begin, end, i, places[256];
-    for (begin = 0; begin < n; begin = end) {
+    int64_t end, i, places[256];
+    for (int64_t begin = 0; begin < n; begin = end) {
         int sorted = 1;
         for (end = begin + 1; items[begin] >> 24 && end < n && items[end] >> 24; end++)
             sorted &= items[end] >> 24 >= items[end - 1] >> 24;
@@ -434,13 +434,13 @@ TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held 
 TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
                                   trf__answer *to)
 {
-    trf__byte_held held = {"", 0}, before;
+    trf__byte_held held = {"", 0};
     while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BPE_SPECIAL) n--;
     for (int32_t i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         if (t->count == TRF__BPE_SPECIAL) continue;
-        before = held;
+        trf__byte_held before = held;
         size_t length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
         (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);

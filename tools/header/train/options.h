@@ -91,11 +91,11 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
 
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double rate, done;
+    double done;
     if (!options) return 0;
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
-    rate = trf__scheduled_rate(options, d_model, options->cooldown);
+    double rate = trf__scheduled_rate(options, d_model, options->cooldown);
     done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
@@ -143,9 +143,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
    needs a head. */
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    int cosine;
     TRF__TRY(trf__begin(o, "options", err));
-    cosine = o->schedule == TRF_COSINE;
+    int cosine = o->schedule == TRF_COSINE;
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
