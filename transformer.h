@@ -18966,6 +18966,7 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
     for (int i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
+TRF__COLD
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
     const trf_hooks *hooks = &v->hooks;
@@ -20386,6 +20387,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
@@ -21108,6 +21110,7 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
@@ -28613,6 +28616,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
 }
 
+TRF__COLD
 TRF__FN void trf__token_close(trf__token_reader *r)
 {
     if (!r) return;
@@ -28836,6 +28840,7 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
 // The end comes first, because it has the number of pairs. Then the blocks must have what it says.
 
 /* Reads the end of the file: what all blocks together must have. */
+TRF__COLD
 TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
     int64_t at = r->bytes - TRF__TOKEN_END;
@@ -29206,6 +29211,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 
 /* Writes the last block and the end. A resumed file may have had more bytes behind its whole
    blocks than were written now. */
+TRF__COLD
 TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
 {
     const trf_token_facts *facts = &f->form.facts;
@@ -29627,6 +29633,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     X(max_length,      1, INT32_MAX) \
     X(epochs,          1, (double)INT64_MAX)
 
+TRF__COLD
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
@@ -29782,6 +29789,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
@@ -29811,6 +29819,7 @@ TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
 {
     if (batches) *batches = 0;
@@ -31891,6 +31900,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s)
         trf__bytes(trf__capacity(16, units + 1), sizeof(trf__unit)) + trf__lists_bytes(n, units, 0);
 }
 
+TRF__COLD
 TRF__FN void trf__required_free(trf_translator *t)
 {
     trf__required *r = &t->required;
@@ -32239,6 +32249,7 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
 }
 
 /* Copies the lists to the device, and gives each sentence its part. */
+TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
@@ -38020,6 +38031,7 @@ TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const c
 }
 
 /* The words of both sides are counted even if only one is open: each decides about the other. */
+TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -39317,6 +39329,7 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     return TRF_OK;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -39404,6 +39417,7 @@ TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 }
 
 /* Frees the results of finishing, whether complete or not. The texts stay. */
+TRF__COLD
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -40278,6 +40292,7 @@ TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t us
     }
 }
 
+TRF__COLD
 TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
                                      int held_out, trf_error *err)
 {
@@ -40328,6 +40343,7 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
 // training, so held-out lines add no tokens.
 
 /* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
@@ -40369,6 +40385,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 }
 
 /* Splits the data set, and sorts the lines by it. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -40414,6 +40431,7 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 }
 
 /* Joins the labels to a text, which the model stores. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     if (!trf__is_labelled(&d->options)) return TRF_OK;
@@ -40623,6 +40641,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
 
 /* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
    estimated, because with pools it takes long to count them. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__dataset_recipe(d, err));
@@ -42012,4 +42031,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2016632830
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2527238390

@@ -41,6 +41,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     X(max_length,      1, INT32_MAX) \
     X(epochs,          1, (double)INT64_MAX)
 
+TRF__COLD
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
@@ -196,6 +197,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err)
 {
@@ -225,6 +227,7 @@ TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
 {
     if (batches) *batches = 0;

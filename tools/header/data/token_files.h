@@ -213,6 +213,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
     return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
 }
 
+TRF__COLD
 TRF__FN void trf__token_close(trf__token_reader *r)
 {
     if (!r) return;
@@ -436,6 +437,7 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
 // The end comes first, because it has the number of pairs. Then the blocks must have what it says.
 
 /* Reads the end of the file: what all blocks together must have. */
+TRF__COLD
 TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
     int64_t at = r->bytes - TRF__TOKEN_END;

@@ -308,6 +308,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 
 /* Writes the last block and the end. A resumed file may have had more bytes behind its whole
    blocks than were written now. */
+TRF__COLD
 TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
 {
     const trf_token_facts *facts = &f->form.facts;

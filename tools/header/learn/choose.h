@@ -249,6 +249,7 @@ TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const c
 }
 
 /* The words of both sides are counted even if only one is open: each decides about the other. */
+TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)

@@ -170,6 +170,7 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     return TRF_OK;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -257,6 +258,7 @@ TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 }
 
 /* Frees the results of finishing, whether complete or not. The texts stay. */
+TRF__COLD
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;

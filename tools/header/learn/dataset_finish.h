@@ -28,6 +28,7 @@
 // training, so held-out lines add no tokens.
 
 /* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
@@ -69,6 +70,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 }
 
 /* Splits the data set, and sorts the lines by it. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -114,6 +116,7 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 }
 
 /* Joins the labels to a text, which the model stores. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     if (!trf__is_labelled(&d->options)) return TRF_OK;
@@ -323,6 +326,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
 
 /* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
    estimated, because with pools it takes long to count them. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__dataset_recipe(d, err));

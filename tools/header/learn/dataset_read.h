@@ -191,6 +191,7 @@ TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t us
     }
 }
 
+TRF__COLD
 TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
                                      int held_out, trf_error *err)
 {

@@ -50,6 +50,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s)
         trf__bytes(trf__capacity(16, units + 1), sizeof(trf__unit)) + trf__lists_bytes(n, units, 0);
 }
 
+TRF__COLD
 TRF__FN void trf__required_free(trf_translator *t)
 {
     trf__required *r = &t->required;
@@ -398,6 +399,7 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
 }
 
 /* Copies the lists to the device, and gives each sentence its part. */
+TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;

@@ -326,6 +326,7 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);

@@ -87,6 +87,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);

@@ -23,6 +23,7 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
     for (int i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
+TRF__COLD
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
     const trf_hooks *hooks = &v->hooks;
