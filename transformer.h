@@ -4394,58 +4394,64 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
     return (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Sorts pointers by compare(context, a, b) < 0: heapsort, since qsort passes no context, and its
-   order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *,
-                                                                    const void *),
-                       const void *context)
+/* Negative if item a comes before item b. */
+typedef int trf__order(const void *context, const void *a, const void *b);
+
+/* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
+   its order of equal items differs between C libraries. It needs no memory, and no input makes it
+   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
+                               const void *context)
 {
-    size_t first = n / 2, end = n;
+#define TRF__ITEM(p) (pointers ? *(const void *const *)(const void *)(p) : (const void *)(p))
+    union { char bytes[64]; const void *aligned; } item;
+    size_t first = n / 2, end = n, child;
     /* one loop for both phases: `first` is where the heap begins, `end` where it ends */
     while (end > 1) {
-        const void *item;
-        size_t child;
-        if (first > 0) item = items[--first];           /* first build the heap, ... */
+        /* first build the heap, ... */
+        if (first > 0) memcpy(item.bytes, at + --first * size, size);
         /* ... then take its largest item off, repeatedly */
         else {
-            item = items[--end];
-            items[end] = items[0];
+            memcpy(item.bytes, at + --end * size, size);
+            memcpy(at + end * size, at, size);
         }
         /* sift the item down from the hole; children of h are 2 h + 1 and 2 h + 2 */
         size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
-            if (compare(context, item, items[child]) >= 0) break;
-            items[hole] = items[child];
+            const char *best = at + child * size;
+            if (child + 1 < end && order(context, TRF__ITEM(best), TRF__ITEM(best + size)) < 0) {
+                child++;
+                best += size;
+            }
+            if (order(context, TRF__ITEM(item.bytes), TRF__ITEM(best)) >= 0) break;
+            memcpy(at + hole * size, best, size);
             hole = child;
         }
-        items[hole] = item;
+        memcpy(at + hole * size, item.bytes, size);
     }
+#undef TRF__ITEM
 }
 
-/* Sorts n items of `size` bytes (at most 64) in place by compare(a, b) < 0, as trf__sort does. */
-TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
-                             int (*compare)(const void *, const void *))
+TRF__FN void trf__sort(const void **items, size_t n, trf__order *order, const void *context)
 {
-    char *at = (char *)items, item[64];
-    size_t first = n / 2, end = n, child;
-    while (end > 1) {
-        if (first > 0) memcpy(item, at + --first * size, size);
-        else {
-            memcpy(item, at + --end * size, size);
-            memcpy(at + end * size, at, size);
-        }
-        size_t hole = first;
-        while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
-            if (compare(item, at + child * size) >= 0) break;
-            memcpy(at + hole * size, at + child * size, size);
-            hole = child;
-        }
-        memcpy(at + hole * size, item, size);
-    }
+    trf__heapsort((char *)(void *)items, n, sizeof *items, 1, order, context);
 }
+
+TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *order)
+{
+    trf__heapsort((char *)items, n, size, 0, order, NULL);
+}
+
+/* Raises `low` to the first index below `end` where `before`, which reads `middle`, is false. It is
+   true at all indices before that one, and at none behind. */
+#define TRF__BISECT(low, end, before) \
+    do { \
+        int64_t trf__end = (end); \
+        while ((low) < trf__end) { \
+            const int64_t middle = (low) + (trf__end - (low)) / 2; \
+            if (before) (low) = middle + 1; else trf__end = middle; \
+        } \
+    } while (0)
 
 // -----------------------------------------------------------------------------------------------
 // >>levels         the kernels of several processors in one compile
@@ -6699,12 +6705,9 @@ TRF__BOTH int32_t trf__phrase_tokens(const trf__phrases *p, const trf__phrase *f
 
 TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
 {
-    int32_t low = 0, high = p->n_symbols;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (p->symbols[middle] < id) low = middle + 1; else high = middle;
-    }
-    return low < p->n_symbols && p->symbols[low] == id;
+    int64_t at = 0;
+    TRF__BISECT(at, p->n_symbols, p->symbols[middle] < id);
+    return at < p->n_symbols && p->symbols[at] == id;
 }
 
 /* How many tokens of all phrases are met, from the states `before`, one for each phrase and then
@@ -12986,19 +12989,16 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    int32_t low = 0, high = r->n_alone;
-    while (low < high) {                /* the first one of this slice */
-        int32_t middle = low + (high - low) / 2;
-        if (r->alone[middle] < column) low = middle + 1; else high = middle;
-    }
-    for (; low < r->n_alone && r->alone[low] < column + columns; low++)
-        z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
+    int64_t k = 0;
+    TRF__BISECT(k, r->n_alone, r->alone[middle] < column);
+    for (; k < r->n_alone && r->alone[k] < column + columns; k++)
+        z[r->alone[k] - column] = -(trf_real)HUGE_VAL;
     for (int32_t i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
         int32_t banned = r->ids[row * r->stride + r->history + i];
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (int64_t k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
         if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
             r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;
@@ -19213,15 +19213,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
 
 TRF__FN const trf__word_rule *trf__search_rule(const trf__word_rules *rules, uint32_t c)
 {
-    int32_t low = 0, high = rules->n;
-    /* rules before `low` end below c, rules from `high` on begin above c */
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (rules->items[middle].last < c) low = middle + 1;
-        else if (rules->items[middle].first > c) high = middle;
-        else return rules->items + middle;
-    }
-    return NULL;
+    int64_t at = 0;
+    TRF__BISECT(at, rules->n, rules->items[middle].last < c);
+    return at < rules->n && rules->items[at].first <= c ? rules->items + at : NULL;
 }
 
 /* The rule of a code point, or NULL. Most are ASCII, in every text that is cut. */
@@ -20931,22 +20925,21 @@ TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int
     return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
 }
 
+/* What the rows of a table ascend by: a code point, two, or the last one of a range. */
+TRF__FN uint64_t trf__nfc_key(const trf_vocab *v, int table, int64_t row)
+{
+    return (uint64_t)trf__nfc_number(v, table, row, table == TRF__NFC_CLASSES) << 32 |
+           (table == TRF__NFC_PAIRS ? trf__nfc_number(v, table, row, 1) : 0);
+}
+
 /* The row of a code point, of two, or of a range that has it; or -1. */
 TRF__FN int64_t trf__nfc_row(const trf_vocab *v, int table, uint32_t c, uint32_t second)
 {
-    int64_t low = 0, high = v->byte_bpe->n_nfc[table];
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        uint32_t first = trf__nfc_number(v, table, middle, 0);
-        uint32_t next = trf__nfc_number(v, table, middle, 1);
-        int less = c < first || (table == TRF__NFC_PAIRS && c == first && second < next);
-        int more = table == TRF__NFC_CLASSES ? c > next : c > first ||
-                   (table == TRF__NFC_PAIRS && c == first && second > next);
-        if (!less && !more) return middle;
-        if (less) high = middle;
-        else low = middle + 1;
-    }
-    return -1;
+    int64_t row = 0, n = v->byte_bpe->n_nfc[table];
+    uint64_t key = (uint64_t)c << 32 | second;
+    TRF__BISECT(row, n, trf__nfc_key(v, table, middle) < key);
+    return row < n && (table == TRF__NFC_CLASSES ? trf__nfc_number(v, table, row, 0) <= c
+                                                 : trf__nfc_key(v, table, row) == key) ? row : -1;
 }
 
 /* A code point beyond ASCII that a table may have: Hangul is computed. */
@@ -20970,14 +20963,10 @@ TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
         "expected a range of code points and a class from 1 to 254, got others"};
     uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
     uint32_t c = trf__nfc_number(v, table, row, 2);
+    uint64_t begin = (uint64_t)a << 32 | (table == TRF__NFC_PAIRS ? b : 0);
     int good;
-    if (row > 0) {
-        /* of a range, its last code point */
-        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
-        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
-                                           b <= trf__nfc_number(v, table, row - 1, 1))))
-            return "expected rows in ascending order, got one that is not";
-    }
+    if (row > 0 && begin <= trf__nfc_key(v, table, row - 1))
+        return "expected rows in ascending order, got one that is not";
     if (table == TRF__NFC_PARTS)
         good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
     else if (table == TRF__NFC_PAIRS)
@@ -21299,7 +21288,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == '.', bytes, more;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
     int kind = trf__byte_class(b, at, end, &bytes);
@@ -28758,15 +28747,12 @@ TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair,
 TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
 {
     const trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0;
-    while (high - low > 1) {            /* the last block that begins at this pair or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->blocks[middle].first <= pair) low = middle;
-        else high = middle;
-    }
-    for (int64_t i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+    int64_t behind = 1, ids = 0;
+    TRF__BISECT(behind, r->n_blocks, r->blocks[middle].first <= pair);
+    const trf__token_block *block = &r->blocks[behind - 1];     /* the one that has the pair */
+    for (int64_t i = 2 * block->first; i < 2 * pair; i++)
         ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
-    return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
+    return block->records + (pair - block->first) * 4 + ids * form->id_bytes;
 }
 
 /* The bytes of a pair's record. */
@@ -28811,13 +28797,9 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
 /* The loaded bytes of a record. */
 TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
 {
-    int64_t low = 0, high = r->n_pieces;
-    while (high - low > 1) {            /* the last piece that begins here or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->pieces[middle].at <= at) low = middle;
-        else high = middle;
-    }
-    return r->loaded + r->pieces[low].offset + (at - r->pieces[low].at);
+    int64_t behind = 1;
+    TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
+    return r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
 }
 
 /* Reads one pair: the corpus has room for its ids. */
@@ -31487,7 +31469,7 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
 TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
                                         const char *given, trf_error *err)
 {
-    const char *side = target ? "......" : "......", *code = given;
+    const char *side = target ? "target" : "source", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
@@ -31812,26 +31794,24 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
-   their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
+   their ends. `there` is where the list will be. */
 TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
-                              const int32_t *there, const void **order)
+                              const int32_t *there)
 {
     int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
     int32_t n_alone = 0, n_sequences = 0, i;
     for (i = 0; i < x->count; at += x->lengths[i++]) {
-        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        if (x->lengths[i] == 1) { ids[n_alone++] = x->ids[at]; continue; }
         memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
         to += x->lengths[i];
         ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
     }
-    trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+    trf__sort_items(ids, (size_t)n_alone, sizeof *ids, trf__by_id);
     r->alone = there;
     r->sequences = there + r->n_alone;
     r->ends = there + n;
-    for (r->n_alone = i = 0; i < n_alone; i++) {
-        int32_t id = *(const int32_t *)order[i];
-        if (i == 0 || id != ids[r->n_alone - 1]) ids[r->n_alone++] = id;
-    }
+    for (r->n_alone = i = 0; i < n_alone; i++)
+        if (i == 0 || ids[i] != ids[r->n_alone - 1]) ids[r->n_alone++] = ids[i];
 }
 
 /* Copies banned sequences to the device. */
@@ -31841,25 +31821,22 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     const trf__run *run = &t->reader.pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
-    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
+    size_t bytes = trf__banned_bytes(r, n);
     int32_t never[3];
-    trf_status status;
     t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
     int32_t *ids = (int32_t *)trf__alloc(&run->hooks, bytes);
-    const void **order = (const void **)trf__alloc(&run->hooks, sorting);
-    status = t->banned && ids && order ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    trf_status status = TRF__OK_IF(t->banned && ids, TRF_E_NOMEM, -1, "banned",
+                                   "no memory for %lld banned ids", (long long)n);
     if (status == TRF_OK) {
-        trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
+        trf__list_banned(r, x, ids, (const int32_t *)t->banned);
         for (int32_t i = 0; i < r->n_alone; i++)
             t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
     }
-    trf__free(&run->hooks, (void *)order, sorting);
     trf__free(&run->hooks, ids, bytes);
     return status;
 }
@@ -32236,15 +32213,13 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN int trf__by_symbol(const void *a, const void *b) { return trf__by_id(NULL, a, b); }
-
 TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
 {
     trf__required *r = &t->required;
     size_t n = (size_t)x->n_symbols;
     TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
     if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_symbol);
+    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
     return TRF_OK;
 }
 
@@ -33937,18 +33912,15 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 /* Copies banned sequences. */
 TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
 {
-    const trf_hooks *hooks = &g->sampling.hooks;
     int64_t n = trf__total_ids(x);
     if (n == 0) return TRF_OK;
     trf__count_banned(&g->rules, x);
-    size_t sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
     g->banned_bytes = trf__banned_bytes(&g->rules, n);
-    g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
-    const void **order = (const void **)trf__alloc(hooks, sorting);
-    if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
-    trf__free(hooks, (void *)order, sorting);
-    return g->banned && order ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    g->banned = (int32_t *)trf__alloc(&g->sampling.hooks, g->banned_bytes);
+    TRF__FAIL_IF(!g->banned, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids",
+                 (long long)n);
+    trf__list_banned(&g->rules, x, g->banned, g->banned);
+    return TRF_OK;
 }
 
 /* The lists of a sampler have one span for each source. */
@@ -37825,9 +37797,9 @@ TRF__FN uint64_t trf__hash_text(const char *text)
    are on one side, and data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_tenth(uint64_t hash) { return trf__random_of(hash) % 10 == 5; }
 
-/* Comparison for trf__sort_items, which takes no memory. */
-TRF__FN int trf__by_number(const void *a, const void *b)
+TRF__FN int trf__by_number(const void *context, const void *a, const void *b)
 {
+    (void)context;
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
@@ -38067,8 +38039,9 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 // one.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
-TRF__FN int trf__by_random(const void *a, const void *b)
+TRF__FN int trf__by_random(const void *context, const void *a, const void *b)
 {
+    (void)context;
     uint64_t x = trf__random_of(*(const uint64_t *)a), y = trf__random_of(*(const uint64_t *)b);
     return x < y ? -1 : x > y;
 }
@@ -38076,11 +38049,8 @@ TRF__FN int trf__by_random(const void *a, const void *b)
 /* Counts a hash in a sorted array. */
 TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t hash)
 {
-    int64_t low = 0, high = n, count = 0;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (sorted[middle] < hash) low = middle + 1; else high = middle;
-    }
+    int64_t low = 0, count = 0;
+    TRF__BISECT(low, n, sorted[middle] < hash);
     while (low + count < n && sorted[low + count] == hash) count++;
     return count;
 }
@@ -38128,9 +38098,8 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
     for (int64_t k = 0; k < p->n; k++) {
-        if (!held[k] &&
-            bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
-            held[k] = 1;
+        if (!held[k])
+            held[k] = trf__count_equal(p->chosen, (int64_t)n_chosen, p->hashes[k]) > 0;
         count += held[k];
     }
     return count;
@@ -39556,8 +39525,9 @@ TRF__FN int trf__next_label(trf__label *label, const char **text, trf__label_end
     return 1;
 }
 
-TRF__FN int trf__by_label(const void *a, const void *b)
+TRF__FN int trf__by_label(const void *context, const void *a, const void *b)
 {
+    (void)context;
     const trf__label *x = (const trf__label *)a, *y = (const trf__label *)b;
     int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
     return order ? order : x->n < y->n ? -1 : x->n > y->n;
@@ -39566,19 +39536,16 @@ TRF__FN int trf__by_label(const void *a, const void *b)
 /* Index of a label in the sorted list, or where it would be inserted. */
 TRF__FN int64_t trf__label_at(const trf__labels *l, const trf__label *label)
 {
-    int64_t low = 0, high = l->n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (trf__by_label(&l->items[middle], label) < 0) low = middle + 1; else high = middle;
-    }
-    return low;
+    int64_t at = 0;
+    TRF__BISECT(at, l->n, trf__by_label(NULL, &l->items[middle], label) < 0);
+    return at;
 }
 
 /* Number of a label, or -1. */
 TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 {
     int64_t at = trf__label_at(l, label);
-    return at < l->n && !trf__by_label(&l->items[at], label) ? (int32_t)at : -1;
+    return at < l->n && !trf__by_label(NULL, &l->items[at], label) ? (int32_t)at : -1;
 }
 
 /* Sorts the labels, and keeps one of each. */
@@ -39587,7 +39554,8 @@ TRF__FN void trf__labels_settle(trf__labels *l)
     int64_t n = 0;
     trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
     for (int64_t i = 0; i < l->n; i++)
-        if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
+        if (n == 0 || trf__by_label(NULL, &l->items[n - 1], &l->items[i]))
+            l->items[n++] = l->items[i];
     l->n = n;
 }
 
@@ -39668,7 +39636,7 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
-        TRF__FAIL_IF(l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
+        TRF__FAIL_IF(l->n > 1 && trf__by_label(NULL, &l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
                      TRF_E_INVALID_ARG, l->n - 1, "labels",
                      "expected different labels in the order of their bytes");
     }
@@ -42031,4 +41999,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2527238390
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3512832484

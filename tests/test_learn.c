@@ -1155,6 +1155,12 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int value_order(const void *context, const void *a, const void *b)
+{
+    (void)context;
+    return by_value(a, b);
+}
+
 static void sorts(void **state)
 {
     uint64_t items[300], want[300];
@@ -1162,7 +1168,7 @@ static void sorts(void **state)
     (void)state;
     for (n = 0; n <= 300; n += 1 + n / 20) {
         for (i = 0; i < n; i++) items[i] = want[i] = trf__random64(n, 1, i) % (n + 1);
-        trf__sort_items(items, n, sizeof *items, by_value);
+        trf__sort_items(items, n, sizeof *items, value_order);
         qsort(want, n, sizeof *want, by_value);
         assert_memory_equal(items, want, n * sizeof *items);
     }

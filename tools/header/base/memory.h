@@ -204,55 +204,61 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
     return (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Sorts pointers by compare(context, a, b) < 0: heapsort, since qsort passes no context, and its
-   order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *,
-                                                                    const void *),
-                       const void *context)
+/* Negative if item a comes before item b. */
+typedef int trf__order(const void *context, const void *a, const void *b);
+
+/* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
+   its order of equal items differs between C libraries. It needs no memory, and no input makes it
+   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
+                               const void *context)
 {
-    size_t first = n / 2, end = n;
+#define TRF__ITEM(p) (pointers ? *(const void *const *)(const void *)(p) : (const void *)(p))
+    union { char bytes[64]; const void *aligned; } item;
+    size_t first = n / 2, end = n, child;
     /* one loop for both phases: `first` is where the heap begins, `end` where it ends */
     while (end > 1) {
-        const void *item;
-        size_t child;
-        if (first > 0) item = items[--first];           /* first build the heap, ... */
+        /* first build the heap, ... */
+        if (first > 0) memcpy(item.bytes, at + --first * size, size);
         /* ... then take its largest item off, repeatedly */
         else {
-            item = items[--end];
-            items[end] = items[0];
+            memcpy(item.bytes, at + --end * size, size);
+            memcpy(at + end * size, at, size);
         }
         /* sift the item down from the hole; children of h are 2 h + 1 and 2 h + 2 */
         size_t hole = first;
         while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
-            if (compare(context, item, items[child]) >= 0) break;
-            items[hole] = items[child];
+            const char *best = at + child * size;
+            if (child + 1 < end && order(context, TRF__ITEM(best), TRF__ITEM(best + size)) < 0) {
+                child++;
+                best += size;
+            }
+            if (order(context, TRF__ITEM(item.bytes), TRF__ITEM(best)) >= 0) break;
+            memcpy(at + hole * size, best, size);
             hole = child;
         }
-        items[hole] = item;
+        memcpy(at + hole * size, item.bytes, size);
     }
+#undef TRF__ITEM
 }
 
-/* Sorts n items of `size` bytes (at most 64) in place by compare(a, b) < 0, as trf__sort does. */
-TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
-                             int (*compare)(const void *, const void *))
+TRF__FN void trf__sort(const void **items, size_t n, trf__order *order, const void *context)
 {
-    char *at = (char *)items, item[64];
-    size_t first = n / 2, end = n, child;
-    while (end > 1) {
-        if (first > 0) memcpy(item, at + --first * size, size);
-        else {
-            memcpy(item, at + --end * size, size);
-            memcpy(at + end * size, at, size);
-        }
-        size_t hole = first;
-        while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
-            if (compare(item, at + child * size) >= 0) break;
-            memcpy(at + hole * size, at + child * size, size);
-            hole = child;
-        }
-        memcpy(at + hole * size, item, size);
-    }
+    trf__heapsort((char *)(void *)items, n, sizeof *items, 1, order, context);
 }
+
+TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *order)
+{
+    trf__heapsort((char *)items, n, size, 0, order, NULL);
+}
+
+/* Raises `low` to the first index below `end` where `before`, which reads `middle`, is false. It is
+   true at all indices before that one, and at none behind. */
+#define TRF__BISECT(low, end, before) \
+    do { \
+        int64_t trf__end = (end); \
+        while ((low) < trf__end) { \
+            const int64_t middle = (low) + (trf__end - (low)) / 2; \
+            if (before) (low) = middle + 1; else trf__end = middle; \
+        } \
+    } while (0)

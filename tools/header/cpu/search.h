@@ -104,19 +104,16 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    int32_t low = 0, high = r->n_alone;
-    while (low < high) {                /* the first one of this slice */
-        int32_t middle = low + (high - low) / 2;
-        if (r->alone[middle] < column) low = middle + 1; else high = middle;
-    }
-    for (; low < r->n_alone && r->alone[low] < column + columns; low++)
-        z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
+    int64_t k = 0;
+    TRF__BISECT(k, r->n_alone, r->alone[middle] < column);
+    for (; k < r->n_alone && r->alone[k] < column + columns; k++)
+        z[r->alone[k] - column] = -(trf_real)HUGE_VAL;
     for (int32_t i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
         int32_t banned = r->ids[row * r->stride + r->history + i];
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (int64_t k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
+    for (k = row * r->n_phrase_next; k < (row + 1) * r->n_phrase_next; k++)
         if (r->phrase_next[k] >= column && r->phrase_next[k] < column + columns)
             r->phrase_next_scores[k] = z[r->phrase_next[k] - column];
     if (!r->ids) return;

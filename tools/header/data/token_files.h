@@ -355,15 +355,12 @@ TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair,
 TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
 {
     const trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0;
-    while (high - low > 1) {            /* the last block that begins at this pair or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->blocks[middle].first <= pair) low = middle;
-        else high = middle;
-    }
-    for (int64_t i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+    int64_t behind = 1, ids = 0;
+    TRF__BISECT(behind, r->n_blocks, r->blocks[middle].first <= pair);
+    const trf__token_block *block = &r->blocks[behind - 1];     /* the one that has the pair */
+    for (int64_t i = 2 * block->first; i < 2 * pair; i++)
         ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
-    return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
+    return block->records + (pair - block->first) * 4 + ids * form->id_bytes;
 }
 
 /* The bytes of a pair's record. */
@@ -408,13 +405,9 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
 /* The loaded bytes of a record. */
 TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
 {
-    int64_t low = 0, high = r->n_pieces;
-    while (high - low > 1) {            /* the last piece that begins here or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->pieces[middle].at <= at) low = middle;
-        else high = middle;
-    }
-    return r->loaded + r->pieces[low].offset + (at - r->pieces[low].at);
+    int64_t behind = 1;
+    TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
+    return r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
 }
 
 /* Reads one pair: the corpus has room for its ids. */

@@ -43,9 +43,9 @@ TRF__FN uint64_t trf__hash_text(const char *text)
    are on one side, and data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_tenth(uint64_t hash) { return trf__random_of(hash) % 10 == 5; }
 
-/* Comparison for trf__sort_items, which takes no memory. */
-TRF__FN int trf__by_number(const void *a, const void *b)
+TRF__FN int trf__by_number(const void *context, const void *a, const void *b)
 {
+    (void)context;
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
@@ -285,8 +285,9 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 // one.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
-TRF__FN int trf__by_random(const void *a, const void *b)
+TRF__FN int trf__by_random(const void *context, const void *a, const void *b)
 {
+    (void)context;
     uint64_t x = trf__random_of(*(const uint64_t *)a), y = trf__random_of(*(const uint64_t *)b);
     return x < y ? -1 : x > y;
 }
@@ -294,11 +295,8 @@ TRF__FN int trf__by_random(const void *a, const void *b)
 /* Counts a hash in a sorted array. */
 TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t hash)
 {
-    int64_t low = 0, high = n, count = 0;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (sorted[middle] < hash) low = middle + 1; else high = middle;
-    }
+    int64_t low = 0, count = 0;
+    TRF__BISECT(low, n, sorted[middle] < hash);
     while (low + count < n && sorted[low + count] == hash) count++;
     return count;
 }
@@ -346,9 +344,8 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
     for (int64_t k = 0; k < p->n; k++) {
-        if (!held[k] &&
-            bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
-            held[k] = 1;
+        if (!held[k])
+            held[k] = trf__count_equal(p->chosen, (int64_t)n_chosen, p->hashes[k]) > 0;
         count += held[k];
     }
     return count;

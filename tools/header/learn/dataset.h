@@ -397,8 +397,9 @@ TRF__FN int trf__next_label(trf__label *label, const char **text, trf__label_end
     return 1;
 }
 
-TRF__FN int trf__by_label(const void *a, const void *b)
+TRF__FN int trf__by_label(const void *context, const void *a, const void *b)
 {
+    (void)context;
     const trf__label *x = (const trf__label *)a, *y = (const trf__label *)b;
     int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
     return order ? order : x->n < y->n ? -1 : x->n > y->n;
@@ -407,19 +408,16 @@ TRF__FN int trf__by_label(const void *a, const void *b)
 /* Index of a label in the sorted list, or where it would be inserted. */
 TRF__FN int64_t trf__label_at(const trf__labels *l, const trf__label *label)
 {
-    int64_t low = 0, high = l->n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (trf__by_label(&l->items[middle], label) < 0) low = middle + 1; else high = middle;
-    }
-    return low;
+    int64_t at = 0;
+    TRF__BISECT(at, l->n, trf__by_label(NULL, &l->items[middle], label) < 0);
+    return at;
 }
 
 /* Number of a label, or -1. */
 TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 {
     int64_t at = trf__label_at(l, label);
-    return at < l->n && !trf__by_label(&l->items[at], label) ? (int32_t)at : -1;
+    return at < l->n && !trf__by_label(NULL, &l->items[at], label) ? (int32_t)at : -1;
 }
 
 /* Sorts the labels, and keeps one of each. */
@@ -428,7 +426,8 @@ TRF__FN void trf__labels_settle(trf__labels *l)
     int64_t n = 0;
     trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
     for (int64_t i = 0; i < l->n; i++)
-        if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
+        if (n == 0 || trf__by_label(NULL, &l->items[n - 1], &l->items[i]))
+            l->items[n++] = l->items[i];
     l->n = n;
 }
 
@@ -509,7 +508,7 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
-        TRF__FAIL_IF(l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
+        TRF__FAIL_IF(l->n > 1 && trf__by_label(NULL, &l->items[l->n - 2], &l->items[l->n - 1]) >= 0,
                      TRF_E_INVALID_ARG, l->n - 1, "labels",
                      "expected different labels in the order of their bytes");
     }

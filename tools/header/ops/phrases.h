@@ -89,12 +89,9 @@ TRF__BOTH int32_t trf__phrase_tokens(const trf__phrases *p, const trf__phrase *f
 
 TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
 {
-    int32_t low = 0, high = p->n_symbols;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (p->symbols[middle] < id) low = middle + 1; else high = middle;
-    }
-    return low < p->n_symbols && p->symbols[low] == id;
+    int64_t at = 0;
+    TRF__BISECT(at, p->n_symbols, p->symbols[middle] < id);
+    return at < p->n_symbols && p->symbols[at] == id;
 }
 
 /* How many tokens of all phrases are met, from the states `before`, one for each phrase and then

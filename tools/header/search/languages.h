@@ -42,7 +42,7 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
 TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
                                         const char *given, trf_error *err)
 {
-    const char *side = target ? "......" : "......", *code = given;
+    const char *side = target ? "target" : "source", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);

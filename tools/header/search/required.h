@@ -386,15 +386,13 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN int trf__by_symbol(const void *a, const void *b) { return trf__by_id(NULL, a, b); }
-
 TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
 {
     trf__required *r = &t->required;
     size_t n = (size_t)x->n_symbols;
     TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
     if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_symbol);
+    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
     return TRF_OK;
 }
 

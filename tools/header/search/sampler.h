@@ -304,18 +304,15 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 /* Copies banned sequences. */
 TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
 {
-    const trf_hooks *hooks = &g->sampling.hooks;
     int64_t n = trf__total_ids(x);
     if (n == 0) return TRF_OK;
     trf__count_banned(&g->rules, x);
-    size_t sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
     g->banned_bytes = trf__banned_bytes(&g->rules, n);
-    g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
-    const void **order = (const void **)trf__alloc(hooks, sorting);
-    if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
-    trf__free(hooks, (void *)order, sorting);
-    return g->banned && order ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    g->banned = (int32_t *)trf__alloc(&g->sampling.hooks, g->banned_bytes);
+    TRF__FAIL_IF(!g->banned, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids",
+                 (long long)n);
+    trf__list_banned(&g->rules, x, g->banned, g->banned);
+    return TRF_OK;
 }
 
 /* The lists of a sampler have one span for each source. */

@@ -266,26 +266,24 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
-   their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
+   their ends. `there` is where the list will be. */
 TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
-                              const int32_t *there, const void **order)
+                              const int32_t *there)
 {
     int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
     int32_t n_alone = 0, n_sequences = 0, i;
     for (i = 0; i < x->count; at += x->lengths[i++]) {
-        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        if (x->lengths[i] == 1) { ids[n_alone++] = x->ids[at]; continue; }
         memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
         to += x->lengths[i];
         ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
     }
-    trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+    trf__sort_items(ids, (size_t)n_alone, sizeof *ids, trf__by_id);
     r->alone = there;
     r->sequences = there + r->n_alone;
     r->ends = there + n;
-    for (r->n_alone = i = 0; i < n_alone; i++) {
-        int32_t id = *(const int32_t *)order[i];
-        if (i == 0 || id != ids[r->n_alone - 1]) ids[r->n_alone++] = id;
-    }
+    for (r->n_alone = i = 0; i < n_alone; i++)
+        if (i == 0 || ids[i] != ids[r->n_alone - 1]) ids[r->n_alone++] = ids[i];
 }
 
 /* Copies banned sequences to the device. */
@@ -295,25 +293,22 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     const trf__run *run = &t->reader.pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
-    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
+    size_t bytes = trf__banned_bytes(r, n);
     int32_t never[3];
-    trf_status status;
     t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
     int32_t *ids = (int32_t *)trf__alloc(&run->hooks, bytes);
-    const void **order = (const void **)trf__alloc(&run->hooks, sorting);
-    status = t->banned && ids && order ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    trf_status status = TRF__OK_IF(t->banned && ids, TRF_E_NOMEM, -1, "banned",
+                                   "no memory for %lld banned ids", (long long)n);
     if (status == TRF_OK) {
-        trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
+        trf__list_banned(r, x, ids, (const int32_t *)t->banned);
         for (int32_t i = 0; i < r->n_alone; i++)
             t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
     }
-    trf__free(&run->hooks, (void *)order, sorting);
     trf__free(&run->hooks, ids, bytes);
     return status;
 }

@@ -147,22 +147,21 @@ TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int
     return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
 }
 
+/* What the rows of a table ascend by: a code point, two, or the last one of a range. */
+TRF__FN uint64_t trf__nfc_key(const trf_vocab *v, int table, int64_t row)
+{
+    return (uint64_t)trf__nfc_number(v, table, row, table == TRF__NFC_CLASSES) << 32 |
+           (table == TRF__NFC_PAIRS ? trf__nfc_number(v, table, row, 1) : 0);
+}
+
 /* The row of a code point, of two, or of a range that has it; or -1. */
 TRF__FN int64_t trf__nfc_row(const trf_vocab *v, int table, uint32_t c, uint32_t second)
 {
-    int64_t low = 0, high = v->byte_bpe->n_nfc[table];
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        uint32_t first = trf__nfc_number(v, table, middle, 0);
-        uint32_t next = trf__nfc_number(v, table, middle, 1);
-        int less = c < first || (table == TRF__NFC_PAIRS && c == first && second < next);
-        int more = table == TRF__NFC_CLASSES ? c > next : c > first ||
-                   (table == TRF__NFC_PAIRS && c == first && second > next);
-        if (!less && !more) return middle;
-        if (less) high = middle;
-        else low = middle + 1;
-    }
-    return -1;
+    int64_t row = 0, n = v->byte_bpe->n_nfc[table];
+    uint64_t key = (uint64_t)c << 32 | second;
+    TRF__BISECT(row, n, trf__nfc_key(v, table, middle) < key);
+    return row < n && (table == TRF__NFC_CLASSES ? trf__nfc_number(v, table, row, 0) <= c
+                                                 : trf__nfc_key(v, table, row) == key) ? row : -1;
 }
 
 /* A code point beyond ASCII that a table may have: Hangul is computed. */
@@ -186,14 +185,10 @@ TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
         "expected a range of code points and a class from 1 to 254, got others"};
     uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
     uint32_t c = trf__nfc_number(v, table, row, 2);
+    uint64_t begin = (uint64_t)a << 32 | (table == TRF__NFC_PAIRS ? b : 0);
     int good;
-    if (row > 0) {
-        /* of a range, its last code point */
-        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
-        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
-                                           b <= trf__nfc_number(v, table, row - 1, 1))))
-            return "expected rows in ascending order, got one that is not";
-    }
+    if (row > 0 && begin <= trf__nfc_key(v, table, row - 1))
+        return "expected rows in ascending order, got one that is not";
     if (table == TRF__NFC_PARTS)
         good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
     else if (table == TRF__NFC_PAIRS)

@@ -188,7 +188,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == '.', bytes, more;
+    int llama = b->flags & TRF__BPE_LLAMA, blank = *at == ' ', bytes, more;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
     int kind = trf__byte_class(b, at, end, &bytes);

@@ -270,15 +270,9 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
 
 TRF__FN const trf__word_rule *trf__search_rule(const trf__word_rules *rules, uint32_t c)
 {
-    int32_t low = 0, high = rules->n;
-    /* rules before `low` end below c, rules from `high` on begin above c */
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (rules->items[middle].last < c) low = middle + 1;
-        else if (rules->items[middle].first > c) high = middle;
-        else return rules->items + middle;
-    }
-    return NULL;
+    int64_t at = 0;
+    TRF__BISECT(at, rules->n, rules->items[middle].last < c);
+    return at < rules->n && rules->items[at].first <= c ? rules->items + at : NULL;
 }
 
 /* The rule of a code point, or NULL. Most are ASCII, in every text that is cut. */
