@@ -3955,8 +3955,9 @@ int madvise(void *, size_t, int);
 #define TRF__BOTH TRF__FN
 #endif
 
-/* Zeroes one object, in C and C++ alike. */
+/* Zeroes one object, in C and C++ alike; declares one that is zeroed. */
 #define TRF__ZERO(object) memset(&(object), 0, sizeof(object))
+#define TRF__ZEROED(type, name) type name; TRF__ZERO(name)
 
 // -----------------------------------------------------------------------------------------------
 // >>base           errors, memory, small arithmetic
@@ -5085,8 +5086,7 @@ TRF__INLINE void trf__store(trf_real *p, trf__v16 a)
 TRF__INLINE trf__v16 trf__set(trf_real x)
 {
     trf__v16 r;
-    trf__vec zero;
-    TRF__ZERO(zero);
+    TRF__ZEROED(trf__vec, zero);
 /* broadcasts x: x - 0 is x for every x, whereas 0 + x would make 0 of -0 */
 #define TRF__X(i) r.part[i] = x - zero;
     TRF__EACH(TRF__X)
@@ -5242,8 +5242,7 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
 {
 #if TRF__SHUFFLES
     trf__v16 r;
-    trf__vec zero;
-    TRF__ZERO(zero);
+    TRF__ZEROED(trf__vec, zero);
     trf__vec value = scale - zero;
 #define TRF__X(i) { \
         trf__ivec wide = \
@@ -6262,8 +6261,7 @@ enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
 TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block,
                                  int64_t variant)
 {
-    trf__shape shape;
-    TRF__ZERO(shape);
+    TRF__ZEROED(trf__shape, shape);
     shape.arena = (int64_t)(intptr_t)arena;
     shape.block = (int64_t)(intptr_t)block;
     shape.variant = variant;
@@ -6599,8 +6597,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
     double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n),
         c2 = 1 - pow(a->beta2, n);
     double scale = a->clip_result->scale, first = scale < 1e-20 ? 1e-20 : 1;
-    trf__adam_job j;
-    TRF__ZERO(j);
+    TRF__ZEROED(trf__adam_job, j);
     j.scale1 = first;
     j.scale2 = scale / first;
     j.rate = learning_rate / c1;
@@ -8300,8 +8297,7 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
 
 TRF_API trf_device trf_device_default(void)
 {
-    trf_device device;
-    TRF__ZERO(device);
+    TRF__ZEROED(trf_device, device);
     device.threads = trf__processors();
     return device;
 }
@@ -10304,8 +10300,7 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
 {
     const int64_t n_panels = trf__ceil_div(skip + p->n, 16), line = trf__bf16_line(kernel, deep);
     int64_t n;
-    trf__bf16_call call;
-    TRF__ZERO(call);
+    TRF__ZEROED(trf__bf16_call, call);
     call.w_step = trf__bf16_words(p->k);
     call.k = deep;
     for (int64_t j = 0; j < n_panels; j += n) {
@@ -10509,8 +10504,7 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     const int64_t fetched = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
     uint32_t *b = (uint32_t *)(void *)scratch;
     trf_real *blocks = scratch + TRF__BF16X3_PANELS;
-    trf__bf16_call call;
-    TRF__ZERO(call);
+    TRF__ZEROED(trf__bf16_call, call);
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;
@@ -12676,8 +12670,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
     const trf__loss *l = j->l;
-    trf__sums sums;
-    TRF__ZERO(sums);
+    TRF__ZEROED(trf__sums, sums);
     for (int64_t i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];
@@ -13197,8 +13190,7 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
 
 TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 {
-    trf__linear z;
-    TRF__ZERO(z);
+    TRF__ZEROED(trf__linear, z);
     z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
     z.x = j->x; z.w = j->w; z.b = j->bias;
     z.rows = j->rows; z.out = j->vocab; z.in = j->d;
@@ -14584,8 +14576,7 @@ TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf_
                                int wide)
 {
     int narrow = run->element != sizeof(float);
-    trf__lt p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf__lt, p);
     p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
     if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
     p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
@@ -14602,8 +14593,7 @@ TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
 
 TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
-    trf__lt p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf__lt, p);
     p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
     p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
     p.narrow = p.narrow_d = run->element != sizeof(float);
@@ -14631,8 +14621,7 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
-    trf__column_sums_job j;
-    TRF__ZERO(j);
+    TRF__ZEROED(trf__column_sums_job, j);
     j.partial = trf__cuda_of(run)->sums;
     j.rows = rows; j.columns = columns; j.ld = columns;
     j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1,
@@ -14713,8 +14702,7 @@ TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *prod
 {
     for (int i = 0; i < n; i++) {
         const trf__linear_dw *j = &products[i];
-        trf__lt p;
-        TRF__ZERO(p);
+        TRF__ZEROED(trf__lt, p);
         p.d = j->dw; p.a = j->x; p.b = j->dy;
         p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
         p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
@@ -16440,9 +16428,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
                         *l, run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
-            trf__linear_dx dx;
-            trf__linear_dw dw;
-            TRF__ZERO(dx);
+            TRF__ZEROED(trf__linear_dx, dx);
             dx.dx = paired ? at.pair_dx : trf__act_at(run, l->dx, row0 * l->d);
             dx.dy = z.y; dx.w = l->w;
             dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
@@ -16451,7 +16437,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
                 trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
                             TRF__OF_ACT(run, trf__gpu_pair_rows), *l, l->dx, at.pair_dx, row0,
                             rows, 1);
-            TRF__ZERO(dw);
+            TRF__ZEROED(trf__linear_dw, dw);
             dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
             dw.first = l->first && row0 == 0;
@@ -17342,8 +17328,7 @@ TRF_API trf_precision trf_device_precision(const trf_device *device)
    its backend exists. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 {
-    trf__run run;
-    TRF__ZERO(run);
+    TRF__ZEROED(trf__run, run);
     run.backend = trf__backend_of(device);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);
@@ -17565,8 +17550,7 @@ TRF_API const char *trf_status_text(trf_status status)
 /* Unused dimensions are 1, so products over all four are valid. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {
-    trf_tensor tensor;
-    TRF__ZERO(tensor);
+    TRF__ZEROED(trf_tensor, tensor);
     tensor.data = data;
     tensor.rank = rank;
     tensor.shape[0] = n0;
@@ -18343,10 +18327,10 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
                                    trf_error *err)
 {
-    trf_os_facts old, now;
+    trf_os_facts now;
     int exists;
     TRF__ZERO(*saving);
-    TRF__ZERO(old);
+    TRF__ZEROED(trf_os_facts, old);
     saving->path = path;
     saving->fd = saving->held = -1;
     TRF__TRY(trf__save_target(path, &old, &exists, err));
@@ -19860,13 +19844,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     trf__keyed *work;
-    trf__sorted to;
     const void **sorted;
     char *block;
     trf_status status = TRF_E_NOMEM;
     size_t bytes;
     int pass;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);
@@ -21667,8 +21650,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
                                   int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
-    trf__ids to;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!text) return trf__fail_null(err, "text");
@@ -21702,8 +21684,7 @@ TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err)
 {
-    trf__ids to;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
     if (unknown) *unknown = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
@@ -21874,10 +21855,9 @@ TRF__COLD
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err)
 {
-    trf_vocab_options o;
     char *bytes;
     size_t n;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_vocab_options, o);
     if (options) o = *options;
     TRF__BEGIN_NEW(vocab);
     if (!path && !o.memory) return trf__fail_null(err, "path");
@@ -22117,8 +22097,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
    embeddings leave the positions visible. */
 TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
 {
-    trf_config config;
-    TRF__ZERO(config);
+    TRF__ZEROED(trf_config, config);
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
@@ -22395,8 +22374,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
     int32_t first = 0, n = 0;
-    trf_batch whole;
-    TRF__ZERO(whole);
+    TRF__ZEROED(trf_batch, whole);
     if (batch) whole = *batch;          /* *piece may be *batch */
     if (piece) TRF__ZERO(*piece);
     trf__clear(err);
@@ -22733,8 +22711,7 @@ TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decode
 {
     int per = trf__per_layer(c, decoder);
     int64_t d = c->d_model;
-    trf__sublayer_spec part;
-    TRF__ZERO(part);
+    TRF__ZEROED(trf__sublayer_spec, part);
     part.layer = i / per;
     part.number = i % per;
     part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD
@@ -23090,9 +23067,8 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 
 TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
 {
-    trf__layout layout;
     if (trf_config_check(config, err)) return 0;
-    TRF__ZERO(layout);
+    TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__layout_memory(&layout);
 }
@@ -23112,12 +23088,11 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     const trf_config *c = config;
     trf__layout layout;
     const trf__model_params *at = &layout.model;
-    trf_weight_counts n;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(c, err));
-    TRF__ZERO(n);
+    TRF__ZEROED(trf_weight_counts, n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     int64_t d = c->d_model;
@@ -23181,7 +23156,6 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
                                    int64_t target_rows, trf_flop_counts *counts, trf_error *err)
 {
     const trf_config *c = config;
-    trf_flop_counts n;
     double s = (double)source_rows, t = (double)target_rows;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
@@ -23189,7 +23163,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf_config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
-    TRF__ZERO(n);
+    TRF__ZEROED(trf_flop_counts, n);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
@@ -23224,9 +23198,8 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
                                               int32_t first, int32_t end, trf_error *err)
 {
     trf_model *model;
-    trf__layout count;
     *out = NULL;
-    TRF__ZERO(count);
+    TRF__ZEROED(trf__layout, count);
     count.first = first;
     count.end = end;
     trf__lay_out(&count, config);
@@ -23334,11 +23307,10 @@ TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err)
 {
-    trf_model_options o;
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_model_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
     if (o.first_layer || o.end_layer)
@@ -24631,9 +24603,8 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout,
                                   const trf__layer_range *range, int decoder)
 {
-    trf__stack stack;
     int generator = range->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
-    TRF__ZERO(stack);
+    TRF__ZEROED(trf__stack, stack);
     stack.decoder = decoder;
     stack.embeds = range->embeds[decoder];
     stack.first_layer = range->first[decoder];
@@ -24683,8 +24654,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf_train_options *o, const trf__run *run)
 {
     trf__layer_range range = layout ? layout->range : trf__layer_range_of(c, 0, 0);
-    trf__pass pass;
-    TRF__ZERO(pass);
+    TRF__ZEROED(trf__pass, pass);
     pass.plan.has = TRF__KEPT | TRF__SCRATCH;
     pass.projects = range.projects;
     pass.run = *run;
@@ -25112,8 +25082,7 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
 TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run,
                                    trf_error *err)
 {
-    trf__limits none;
-    TRF__ZERO(none);
+    TRF__ZEROED(trf__limits, none);
     TRF__TRY(trf__packed_weights(to, run, err));
     trf__pass pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;
@@ -25652,8 +25621,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     const trf__cache *cache = stack->cache;
     const trf__sublayer_spec *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
-    trf__operands sub;
-    TRF__ZERO(sub);
+    TRF__ZEROED(trf__operands, sub);
     sub.rows = stack->rows;
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
     sub.d = c->d_model; sub.f = is->hidden;
@@ -25700,8 +25668,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
                                trf__norm_params norm)
 {
-    trf__norm n;
-    TRF__ZERO(n);
+    TRF__ZEROED(trf__norm, n);
     n.rows = stack->rows;
     n.d = pass->config->d_model;
     n.epsilon = pass->config->norm_epsilon;
@@ -25832,8 +25799,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
                     stack->first_norm.gain >= 0 ? NULL : pass->converted, stack->embed_stats,
                     stack->sum, stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
-        trf__activate a;
-        TRF__ZERO(a);
+        TRF__ZEROED(trf__activate, a);
         a.a = stack->embedded; a.h = stack->embedded; a.rows = stack->rows; a.width = e.d;
         a.kind = TRF__IDENTITY;
         a.at = e.at; a.drop = stack->drop;
@@ -25884,10 +25850,9 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
 {
     const trf__affine *layer = to->layer;
     trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
-    trf__activate a;
     trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
                  layer->out, layer->in);
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate, a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
     a.kind = to->activation;
     pass->run.backend->activate(&pass->run, &a);
@@ -25986,8 +25951,7 @@ TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x
 TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
-    trf__loss l;
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__loss, l);
     trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
     l.row_loss = pass->loss.row_loss;
     l.row_nll = pass->loss.row_nll;
@@ -26010,8 +25974,7 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
 {
     const trf_config *c = pass->config;
     const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss l;
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__loss, l);
     trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
     l.row_loss = pass->sequence.row_loss;
     l.row_nll = pass->sequence.row_nll;
@@ -26081,8 +26044,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
                                                  trf__norm_params norm,
                                                  const trf__act *s, const trf_real *stats)
 {
-    trf__norm_gradient n;
-    TRF__ZERO(n);
+    TRF__ZEROED(trf__norm_gradient, n);
     n.ds = pass->back.ds;
     n.s = s;
     n.stats = stats;
@@ -26105,8 +26067,7 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
                                                  stack->embed_stats);
-    trf__activate_gradient a;
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate_gradient, a);
     a.dh = pass->back.din; a.da = pass->back.ds; a.h = stack->embedded;
     a.rows = stack->rows; a.width = pass->config->d_model;
     a.kind = TRF__IDENTITY;
@@ -26232,12 +26193,11 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf_real *g = pass->back.gradients;
     trf__norm_gradient n = trf__norm_gradient_of(pass, &pass->decoder, head->norm, head->a,
                                                  head->stats);
-    trf__activate_gradient a;
     trf__linear_dw dw = trf__dw_of(g + layer->w, g + layer->b, pass->back.dsub, x, rows, d, d,
                                    pass->back.first);
     n.dy = dy;
     if (head->norm.gain >= 0) pass->run.backend->norm_gradient(&pass->run, &n);
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate_gradient, a);
     a.dh = pass->back.dsub; a.da = head->norm.gain >= 0 ? pass->back.ds : dy;
     a.h = head->h; a.rows = rows; a.width = d;
     a.kind = head->activation;
@@ -26398,8 +26358,7 @@ enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST 
 
 TRF_API trf_train_options trf_train_defaults(void)
 {
-    trf_train_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_train_options, o);
     o.optimizer = TRF_ADAM;
     o.beta1 = 0.9; o.beta2 = 0.98; o.epsilon = 1e-9;
     o.epsilon_rule = TRF_EPSILON_OUTSIDE;
@@ -26782,8 +26741,7 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
     trf__run run = trf__run_on(&device, &o->hooks);
     trf__limits limits = trf__train_limits(&run, c, &layout->range, o);
     trf__pass pass = trf__pass_of(c, layout, &limits, o, &run);
-    trf_trainer count;
-    TRF__ZERO(count);
+    TRF__ZEROED(trf_trainer, count);
     count.options = *o;
     count.n_tiles = layout->n_tiles;
     pass.plan.has = TRF__KEPT;
@@ -26798,10 +26756,9 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
                                   trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
-    trf__layout layout;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
-    TRF__ZERO(layout);
+    TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
 }
@@ -27161,8 +27118,7 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
                                      const trf_trainer *t, trf_error *err)
 {
     trf__run run = t->pass.run;
-    trf__limits limits;
-    TRF__ZERO(limits);
+    TRF__ZEROED(trf__limits, limits);
     limits.longest = limits.copies = 1;
     if (teacher->packed) run.format = teacher->layout.format;
     return trf__pass_join(pass, teacher, &run, limits, err);
@@ -27171,7 +27127,6 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
-    trf__teachers made;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
@@ -27184,7 +27139,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
                  "labels that are numbers are no distribution that teachers could give");
     for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
-    TRF__ZERO(made);
+    TRF__ZEROED(trf__teachers, made);
     made.share = share;
     if (n > 0)
         made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
@@ -27683,8 +27638,7 @@ TRF__FN trf__clip_result trf__decide_of_stages(const trf_trainer *t, trf__clip_r
     const trf_real *squares = stage->numbers + TRF__TALLIES;
     int64_t bad = -1;
     double sum = 0;
-    trf__clip clip;
-    TRF__ZERO(clip);
+    TRF__ZEROED(trf__clip, clip);
     clip.clip_result = &before;
     clip.slots = stage->numbers;
     clip.clip_norm = t->options.clip_norm;
@@ -27846,12 +27800,11 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
-    trf__clip_result clip_result;
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);
     TRF__FAIL_IF(updates < 0 || updates > step, TRF_E_STATE, updates, "trf.updates",
                  "expected 0 to %lld updates, got %lld", (long long)step, (long long)updates);
-    TRF__ZERO(clip_result);
+    TRF__ZEROED(trf__clip_result, clip_result);
     clip_result.updates = updates;
     t->step = step;
     t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);
@@ -27970,15 +27923,13 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
-    trf__layout layout;
-    trf_stage count;
     size_t slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
-    TRF__ZERO(layout);
-    TRF__ZERO(count);
+    TRF__ZEROED(trf__layout, layout);
+    TRF__ZEROED(trf_stage, count);
     layout.first = first_layer;
     if (end_layer - first_layer < config->encoder_layers + config->decoder_layers)
         layout.end = end_layer;
@@ -28317,9 +28268,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
-    trf_config c;
     TRF__BEGIN_NEW(updater);
-    TRF__ZERO(c);
+    TRF__ZEROED(trf_config, c);
     c.d_model = d_model;
     c.hooks = o.hooks;
     c.device = device ? *device : trf_device_default();
@@ -28852,9 +28802,9 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
 TRF__COLD
 TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 {
-    trf_token_facts all, *facts = &r->form.facts;
+    trf_token_facts *facts = &r->form.facts;
     int64_t at = TRF__TOKEN_HEAD, end = r->bytes - TRF__TOKEN_END, pair = 2 * r->form.length_bytes;
-    TRF__ZERO(all);
+    TRF__ZEROED(trf_token_facts, all);
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
     r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
@@ -28991,8 +28941,7 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 TRF_API trf_token_file_options trf_token_file_defaults(void)
 {
-    trf_token_file_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_token_file_options, o);
     o.id_bytes = 4;
     o.max_length = 511;
     return o;
@@ -29593,8 +29542,7 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 
 TRF_API trf_corpus_options trf_corpus_defaults(void)
 {
-    trf_corpus_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_corpus_options, o);
     o.batch_tokens = 4096;
     o.batch_sentences = 1024;
     o.shuffle = 1;
@@ -29969,8 +29917,7 @@ TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
 
 TRF_API trf_noise_options trf_noise_defaults(void)
 {
-    trf_noise_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_noise_options, o);
     o.density = 0.15;
     o.masked = 0.8;
     o.randomised = 0.1;
@@ -30076,12 +30023,10 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err)
 {
-    trf_batch batch;
-    trf__noisy x;
     int32_t i;
     int64_t n = 0, longest = 0;
-    TRF__ZERO(batch);
-    TRF__ZERO(x);
+    TRF__ZEROED(trf_batch, batch);
+    TRF__ZEROED(trf__noisy, x);
     if (plain) batch = *plain;
     if (made) TRF__ZERO(*made);
     TRF__TRY(trf__begin(noise, "noise", err));
@@ -30381,12 +30326,11 @@ TRF__COLD
 TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
                                      const trf_reader_options *options, trf_error *err)
 {
-    trf_reader_options o;
     trf__ensemble ensemble;
     trf_reader *r;
     trf_status status;
     TRF__BEGIN_NEW(reader);
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_reader_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_product_weights(o.weights, err));
     TRF__TRY(trf__check_range("threads", o.threads, 0, TRF__MAX_THREADS, err));
@@ -30468,11 +30412,10 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
 {
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
-    trf_batch batch;
     int64_t at = 0, wanted;
     TRF__TRY(trf__needs_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.target = *targets;
     for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
@@ -30664,11 +30607,10 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
 {
     trf__pass *pass = r->ensemble.passes[k];
     const trf_config *c = pass->config;
-    trf_batch batch;
     int64_t i, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     int apart = ids > 0 && trf__source_added(c);
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
         const int32_t *lengths = batch.source.lengths;
@@ -30696,11 +30638,10 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
 {
     const trf__ensemble *e = &r->ensemble;
     trf__limits need;
-    trf_batch batch;
     int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
@@ -30838,8 +30779,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
 TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t layers, int64_t rows,
                                     int64_t columns)
 {
-    trf_tensor x;
-    TRF__ZERO(x);
+    TRF__ZEROED(trf_tensor, x);
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
@@ -30915,8 +30855,7 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
     const int64_t d = pass->config->d_model;
     int64_t source = 0, target = 0, sequence = 0;
     trf_batch rest = *batch;
-    trf__views views;
-    TRF__ZERO(views);
+    TRF__ZEROED(trf__views, views);
     views.rows[0] = x->encoder_states.shape[1];
     views.rows[1] = x->decoder_states.shape[1];
     while (trf__sequences_of(&rest, sides) > 0) {
@@ -31018,11 +30957,9 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     trf__pass *pass = &r->pass;
     const trf_config *c = pass->config;
     const trf__run *run = &pass->run;
-    trf_batch none;
-    trf__limits need;
     int64_t vocab = trf__n_logits(c);
-    TRF__ZERO(none);
-    TRF__ZERO(need);
+    TRF__ZEROED(trf_batch, none);
+    TRF__ZEROED(trf__limits, need);
     int64_t rows = states->shape[0];
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
@@ -31164,7 +31101,6 @@ TRF__COLD
 TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
                                    int32_t n, double *scores, int32_t *order, trf_error *err)
 {
-    trf__ranking r;
     int32_t room = 0, some;
     TRF__TRY(trf__begin(reader, "reader", err));
     const trf_hooks *hooks = &reader->pass.run.hooks;
@@ -31173,7 +31109,7 @@ TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const 
     if (!texts && n) return trf__fail_null(err, "texts");
     if (!scores && n) return trf__fail_null(err, "scores");
     TRF__TRY(trf__rank_check(reader->model, &room, err));
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__ranking, r);
     trf_status status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
     if (status != TRF_OK && err) err->where = -1;
     for (int32_t i = 0; i < n && status == TRF_OK; i += some) {
@@ -31421,8 +31357,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 
 TRF_API trf_search trf_search_defaults(void)
 {
-    trf_search search;
-    TRF__ZERO(search);
+    TRF__ZEROED(trf_search, search);
     search.beam = 4;
     search.n_best = 1;
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
@@ -31501,11 +31436,10 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
 TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err)
 {
     const char *text;
-    trf_ends found;
     TRF__TRY(trf__begin(ends, "ends", err));
     TRF__ZERO(*ends);
     if (!model) return trf__fail_null(err, "model");
-    TRF__ZERO(found);
+    TRF__ZEROED(trf_ends, found);
     for (text = trf_model_metadata(model, "target.ends"); text; text = strchr(text, ' ')) {
         size_t n = strcspn(text += *text == ' ', " ");
         int64_t id = -1;
@@ -31704,8 +31638,7 @@ TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
-    trf__rules r;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__rules, r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
     r.n_phrase_next = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_PHRASE_NEXT);
@@ -31769,8 +31702,7 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 /* The different ids among `ends` without EOS. */
 TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 {
-    trf_ends more;
-    TRF__ZERO(more);
+    TRF__ZEROED(trf_ends, more);
     for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
     return more;
@@ -32130,9 +32062,8 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
 /* How often phrase f occurs in phrase g. */
 TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, const trf__phrase *g)
 {
-    trf__phrases all;
     trf__met met = { 0, 0 };
-    TRF__ZERO(all);
+    TRF__ZEROED(trf__phrases, all);
     all.units = r->units;
     if (f->bytes != g->bytes || f->n >= g->n) return 0;
     for (int32_t i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
@@ -32410,8 +32341,8 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
                                            int64_t area, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
-    trf__hypotheses old = t->hypotheses, h;
-    TRF__ZERO(h);
+    trf__hypotheses old = t->hypotheses;
+    TRF__ZEROED(trf__hypotheses, h);
     h.n_places = places;
     h.length = length;
     h.area = area;
@@ -32794,8 +32725,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
                                     int tagged, trf_error *err)
 {
     const int before = pass->encoder.tagged;
-    trf_batch batch;
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;
@@ -33156,13 +33086,12 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
                                       const trf_requirements *required, trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
-    trf__round round;
     int64_t id;
     int32_t k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__TRY(trf__require(t, required, leading->count, err));
-    TRF__ZERO(round);
+    TRF__ZEROED(trf__round, round);
     round.sources = sources;
     round.each = each;
     round.prefixes = prefixes;
@@ -33190,9 +33119,8 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
                                  const trf_translate_options *options, trf_error *err)
 {
-    trf_translate_options o;
     TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_translate_options, o);
     if (options) o = *options;
     trf_kind kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
@@ -33276,9 +33204,6 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 {
     trf_search own = trf_search_defaults();
     const trf_config *configs[TRF_MAX_MODELS];
-    trf__ensemble ensemble;
-    trf__hypotheses h;
-    trf__round round;
     size_t growing = 0, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
@@ -33286,7 +33211,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!n) return 0;
     int64_t added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
-    TRF__ZERO(ensemble);
+    TRF__ZEROED(trf__ensemble, ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
     own = trf__running(config, search, n);
@@ -33295,7 +33220,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__run run = trf__run_on(&device, &search->hooks);
     for (int32_t k = 0; k < n; k++)
         if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
-    TRF__ZERO(round);
+    TRF__ZEROED(trf__round, round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
     if (!trf__has_source(config))
@@ -33314,7 +33239,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
         growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
     }
-    TRF__ZERO(h);
+    TRF__ZEROED(trf__hypotheses, h);
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
@@ -33396,7 +33321,6 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
                                       size_t size, trf_error *err)
 {
     trf_sequences sources[TRF_MAX_MODELS];
-    trf_translate_options options;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -33404,7 +33328,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__ZERO(options);
+    TRF__ZEROED(trf_translate_options, options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
@@ -33517,8 +33441,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c
 
 TRF_API trf_sampling trf_sampling_defaults(void)
 {
-    trf_sampling s;
-    TRF__ZERO(s);
+    TRF__ZEROED(trf_sampling, s);
     s.temperature = s.top_p = s.repetition_penalty = 1;
     s.max_tokens = 256;
     s.window = INT32_MAX;
@@ -34024,8 +33947,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     const trf_config *c = &g->ensemble.config;
     int64_t capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
-    trf__limits need;
-    TRF__ZERO(need);
+    TRF__ZEROED(trf__limits, need);
     if (source)
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
     g->caches[0].area = trf__round_up(need.longest, 16);
@@ -37519,8 +37441,7 @@ enum { TRF__FEW_TOKENS = 100000, TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20
 
 TRF_API trf_learn_options trf_learn_defaults(void)
 {
-    trf_learn_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_learn_options, o);
     o.updates = TRF_ENDLESS;
     o.valid_every = 1000;
     o.patience = 10;
@@ -37877,13 +37798,11 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
-    trf__text_ids ids;
-    trf__tenth sample;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
     int32_t i;
     if (status != TRF_OK) return status;
-    TRF__ZERO(ids);
-    TRF__ZERO(sample);
+    TRF__ZEROED(trf__text_ids, ids);
+    TRF__ZEROED(trf__tenth, sample);
     memset(w, 0, sizeof *w);
     status = trf__learn_words(w, *vocab, &sample, lines, n, err);
     for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
@@ -37905,9 +37824,8 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
                                         int64_t n, int64_t *different, const trf_hooks *hooks,
                                         trf_error *err)
 {
-    trf__tenth sample;
     trf_status status = TRF_OK;
-    TRF__ZERO(sample);
+    TRF__ZEROED(trf__tenth, sample);
     for (int64_t i = 0; i < n && status == TRF_OK; i++) {
         uint64_t hash = trf__hash_text(source[i]) * 3 + trf__hash_text(target[i]);
         if (trf__is_tenth(hash)) status = trf__tenth_add(&sample, hash, i, hooks, err);
@@ -38132,7 +38050,6 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
                                  trf_hold_out_rule rule, char *held,
                                  int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
-    trf_hooks none;
     trf__picking p;
     uint64_t *work;
     TRF__TRY(trf__begin(sources, "sources", err));
@@ -38143,7 +38060,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     TRF__FAIL_IF(size < 0 || size > n, TRF_E_INVALID_ARG, -1, "size",
                  "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1, err));
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
@@ -38330,7 +38247,6 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     int64_t tokens[2] = {0, 0};
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
     trf_sequences to[2];
-    trf_batch batch;
     for (; first + n < all && n < limits->sequences; n++) {
         for (int side = 0; side < 2; side++)
             /* + 1: each sequence has EOS or BOS besides its ids */
@@ -38344,7 +38260,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
         to[side].lengths = from[side]->lengths + first;
         to[side].count = n;
     }
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = to[0];
     batch.target = to[1];
     return batch;
@@ -38772,9 +38688,8 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
     trf_early_stopping stopping = t->learning.stopping;
-    trf_learn_progress p;
     trf_step_report held;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf_learn_progress, p);
     TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
                  "the hook `due` stopped training");
     trf_status status = trf__learn_measure(l, &p, &held, err);
@@ -39016,8 +38931,7 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
-    trf_learn_progress p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf_learn_progress, p);
     for (;;) {
         const int64_t planned = l->trainer->learning.valid_every, step = l->trainer->step;
         const int64_t every = planned ? planned : l->o->valid_every;
@@ -39105,14 +39019,13 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 {
     trf_learn_options defaults = trf_learn_defaults();
     trf_learn_report own;
-    trf__learner l;
     trf_error said;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!corpus) return trf__fail_null(err, "corpus");
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__learner, l);
     l.trainer = trainer;
     l.corpus = corpus;
     l.held_out = trf__some_pairs(held_out);
@@ -39235,8 +39148,7 @@ enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BO
 
 TRF_API trf_dataset_options trf_dataset_defaults(void)
 {
-    trf_dataset_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_dataset_options, o);
     o.max_vocab = 32000;
     o.min_count = 1;
     o.max_length = TRF__LONGEST_TEXT;
@@ -40908,10 +40820,9 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
                                       const trf_hooks *hooks, trf_error *err)
 {
     trf_device on = device ? *device : trf_device_default();
-    trf_hooks none;
     trf_context *c;
     TRF__BEGIN_NEW(context);
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
@@ -41602,10 +41513,9 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
                               const trf_attention_shape *shape, int32_t back, trf_error *err)
 {
     trf__attention_in a;
-    trf__rotation r;
     trf__act *turned[2];
     int64_t width, queries, keys;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__rotation, r);
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!q && !k) return trf__fail_null(err, "q");
     TRF__TRY(trf__check_range("back", back, 0, 1, err));
@@ -41999,4 +41909,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3512832484
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2331715620

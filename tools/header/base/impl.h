@@ -134,5 +134,6 @@ int madvise(void *, size_t, int);
 #define TRF__BOTH TRF__FN
 #endif
 
-/* Zeroes one object, in C and C++ alike. */
+/* Zeroes one object, in C and C++ alike; declares one that is zeroed. */
 #define TRF__ZERO(object) memset(&(object), 0, sizeof(object))
+#define TRF__ZEROED(type, name) type name; TRF__ZERO(name)

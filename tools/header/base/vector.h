@@ -90,8 +90,7 @@ TRF__INLINE void trf__store(trf_real *p, trf__v16 a)
 TRF__INLINE trf__v16 trf__set(trf_real x)
 {
     trf__v16 r;
-    trf__vec zero;
-    TRF__ZERO(zero);
+    TRF__ZEROED(trf__vec, zero);
 /* broadcasts x: x - 0 is x for every x, whereas 0 + x would make 0 of -0 */
 #define TRF__X(i) r.part[i] = x - zero;
     TRF__EACH(TRF__X)
@@ -247,8 +246,7 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
 {
 #if TRF__SHUFFLES
     trf__v16 r;
-    trf__vec zero;
-    TRF__ZERO(zero);
+    TRF__ZEROED(trf__vec, zero);
     trf__vec value = scale - zero;
 #define TRF__X(i) { \
         trf__ivec wide = \

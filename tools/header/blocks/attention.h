@@ -339,10 +339,9 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
                               const trf_attention_shape *shape, int32_t back, trf_error *err)
 {
     trf__attention_in a;
-    trf__rotation r;
     trf__act *turned[2];
     int64_t width, queries, keys;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__rotation, r);
     TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!q && !k) return trf__fail_null(err, "q");
     TRF__TRY(trf__check_range("back", back, 0, 1, err));

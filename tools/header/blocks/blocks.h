@@ -74,10 +74,9 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
                                       const trf_hooks *hooks, trf_error *err)
 {
     trf_device on = device ? *device : trf_device_default();
-    trf_hooks none;
     trf_context *c;
     TRF__BEGIN_NEW(context);
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));

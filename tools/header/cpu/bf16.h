@@ -630,8 +630,7 @@ TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
 {
     const int64_t n_panels = trf__ceil_div(skip + p->n, 16), line = trf__bf16_line(kernel, deep);
     int64_t n;
-    trf__bf16_call call;
-    TRF__ZERO(call);
+    TRF__ZEROED(trf__bf16_call, call);
     call.w_step = trf__bf16_words(p->k);
     call.k = deep;
     for (int64_t j = 0; j < n_panels; j += n) {

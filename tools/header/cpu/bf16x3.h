@@ -166,8 +166,7 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     const int64_t fetched = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
     uint32_t *b = (uint32_t *)(void *)scratch;
     trf_real *blocks = scratch + TRF__BF16X3_PANELS;
-    trf__bf16_call call;
-    TRF__ZERO(call);
+    TRF__ZEROED(trf__bf16_call, call);
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;

@@ -324,8 +324,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
     const trf__loss *l = j->l;
-    trf__sums sums;
-    TRF__ZERO(sums);
+    TRF__ZEROED(trf__sums, sums);
     for (int64_t i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];

@@ -312,8 +312,7 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
 
 TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 {
-    trf__linear z;
-    TRF__ZERO(z);
+    TRF__ZEROED(trf__linear, z);
     z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
     z.x = j->x; z.w = j->w; z.b = j->bias;
     z.rows = j->rows; z.out = j->vocab; z.in = j->d;

@@ -648,8 +648,7 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
 
 TRF_API trf_device trf_device_default(void)
 {
-    trf_device device;
-    TRF__ZERO(device);
+    TRF__ZEROED(trf_device, device);
     device.threads = trf__processors();
     return device;
 }

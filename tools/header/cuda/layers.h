@@ -174,8 +174,7 @@ TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf_
                                int wide)
 {
     int narrow = run->element != sizeof(float);
-    trf__lt p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf__lt, p);
     p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
     if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
     p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
@@ -192,8 +191,7 @@ TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
 
 TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
-    trf__lt p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf__lt, p);
     p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
     p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
     p.narrow = p.narrow_d = run->element != sizeof(float);
@@ -221,8 +219,7 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
-    trf__column_sums_job j;
-    TRF__ZERO(j);
+    TRF__ZEROED(trf__column_sums_job, j);
     j.partial = trf__cuda_of(run)->sums;
     j.rows = rows; j.columns = columns; j.ld = columns;
     j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1,
@@ -303,8 +300,7 @@ TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *prod
 {
     for (int i = 0; i < n; i++) {
         const trf__linear_dw *j = &products[i];
-        trf__lt p;
-        TRF__ZERO(p);
+        TRF__ZEROED(trf__lt, p);
         p.d = j->dw; p.a = j->x; p.b = j->dy;
         p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
         p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;

@@ -249,9 +249,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
                         *l, run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
-            trf__linear_dx dx;
-            trf__linear_dw dw;
-            TRF__ZERO(dx);
+            TRF__ZEROED(trf__linear_dx, dx);
             dx.dx = paired ? at.pair_dx : trf__act_at(run, l->dx, row0 * l->d);
             dx.dy = z.y; dx.w = l->w;
             dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
@@ -260,7 +258,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
                 trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
                             TRF__OF_ACT(run, trf__gpu_pair_rows), *l, l->dx, at.pair_dx, row0,
                             rows, 1);
-            TRF__ZERO(dw);
+            TRF__ZEROED(trf__linear_dw, dw);
             dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
             dw.first = l->first && row0 == 0;

@@ -19,8 +19,7 @@
 
 TRF_API trf_corpus_options trf_corpus_defaults(void)
 {
-    trf_corpus_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_corpus_options, o);
     o.batch_tokens = 4096;
     o.batch_sentences = 1024;
     o.shuffle = 1;

@@ -147,8 +147,7 @@ TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
 
 TRF_API trf_noise_options trf_noise_defaults(void)
 {
-    trf_noise_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_noise_options, o);
     o.density = 0.15;
     o.masked = 0.8;
     o.randomised = 0.1;
@@ -254,12 +253,10 @@ TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err)
 {
-    trf_batch batch;
-    trf__noisy x;
     int32_t i;
     int64_t n = 0, longest = 0;
-    TRF__ZERO(batch);
-    TRF__ZERO(x);
+    TRF__ZEROED(trf_batch, batch);
+    TRF__ZEROED(trf__noisy, x);
     if (plain) batch = *plain;
     if (made) TRF__ZERO(*made);
     TRF__TRY(trf__begin(noise, "noise", err));

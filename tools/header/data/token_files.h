@@ -460,9 +460,9 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
 TRF__COLD
 TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 {
-    trf_token_facts all, *facts = &r->form.facts;
+    trf_token_facts *facts = &r->form.facts;
     int64_t at = TRF__TOKEN_HEAD, end = r->bytes - TRF__TOKEN_END, pair = 2 * r->form.length_bytes;
-    TRF__ZERO(all);
+    TRF__ZEROED(trf_token_facts, all);
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
     r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));

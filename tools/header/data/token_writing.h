@@ -106,8 +106,7 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 TRF_API trf_token_file_options trf_token_file_defaults(void)
 {
-    trf_token_file_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_token_file_options, o);
     o.id_bytes = 4;
     o.max_length = 511;
     return o;

@@ -349,8 +349,7 @@ TRF_API trf_precision trf_device_precision(const trf_device *device)
    its backend exists. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 {
-    trf__run run;
-    TRF__ZERO(run);
+    TRF__ZEROED(trf__run, run);
     run.backend = trf__backend_of(device);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);

@@ -40,8 +40,7 @@ TRF_API const char *trf_status_text(trf_status status)
 /* Unused dimensions are 1, so products over all four are valid. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {
-    trf_tensor tensor;
-    TRF__ZERO(tensor);
+    TRF__ZEROED(trf_tensor, tensor);
     tensor.data = data;
     tensor.rank = rank;
     tensor.shape[0] = n0;

@@ -123,13 +123,11 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
-    trf__text_ids ids;
-    trf__tenth sample;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
     int32_t i;
     if (status != TRF_OK) return status;
-    TRF__ZERO(ids);
-    TRF__ZERO(sample);
+    TRF__ZEROED(trf__text_ids, ids);
+    TRF__ZEROED(trf__tenth, sample);
     memset(w, 0, sizeof *w);
     status = trf__learn_words(w, *vocab, &sample, lines, n, err);
     for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
@@ -151,9 +149,8 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
                                         int64_t n, int64_t *different, const trf_hooks *hooks,
                                         trf_error *err)
 {
-    trf__tenth sample;
     trf_status status = TRF_OK;
-    TRF__ZERO(sample);
+    TRF__ZEROED(trf__tenth, sample);
     for (int64_t i = 0; i < n && status == TRF_OK; i++) {
         uint64_t hash = trf__hash_text(source[i]) * 3 + trf__hash_text(target[i]);
         if (trf__is_tenth(hash)) status = trf__tenth_add(&sample, hash, i, hooks, err);
@@ -378,7 +375,6 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
                                  trf_hold_out_rule rule, char *held,
                                  int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
-    trf_hooks none;
     trf__picking p;
     uint64_t *work;
     TRF__TRY(trf__begin(sources, "sources", err));
@@ -389,7 +385,7 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
     TRF__FAIL_IF(size < 0 || size > n, TRF_E_INVALID_ARG, -1, "size",
                  "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1, err));
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;

@@ -107,8 +107,7 @@ enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BO
 
 TRF_API trf_dataset_options trf_dataset_defaults(void)
 {
-    trf_dataset_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_dataset_options, o);
     o.max_vocab = 32000;
     o.min_count = 1;
     o.max_length = TRF__LONGEST_TEXT;

@@ -185,7 +185,6 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     int64_t tokens[2] = {0, 0};
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
     trf_sequences to[2];
-    trf_batch batch;
     for (; first + n < all && n < limits->sequences; n++) {
         for (int side = 0; side < 2; side++)
             /* + 1: each sequence has EOS or BOS besides its ids */
@@ -199,7 +198,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
         to[side].lengths = from[side]->lengths + first;
         to[side].count = n;
     }
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = to[0];
     batch.target = to[1];
     return batch;

@@ -235,9 +235,8 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
     trf_early_stopping stopping = t->learning.stopping;
-    trf_learn_progress p;
     trf_step_report held;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf_learn_progress, p);
     TRF__FAIL_IF(l->o->due && l->o->due(l->o->user, t->step), TRF_E_CANCELLED, t->step, "due",
                  "the hook `due` stopped training");
     trf_status status = trf__learn_measure(l, &p, &held, err);
@@ -479,8 +478,7 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
-    trf_learn_progress p;
-    TRF__ZERO(p);
+    TRF__ZEROED(trf_learn_progress, p);
     for (;;) {
         const int64_t planned = l->trainer->learning.valid_every, step = l->trainer->step;
         const int64_t every = planned ? planned : l->o->valid_every;
@@ -568,14 +566,13 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 {
     trf_learn_options defaults = trf_learn_defaults();
     trf_learn_report own;
-    trf__learner l;
     trf_error said;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!corpus) return trf__fail_null(err, "corpus");
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__learner, l);
     l.trainer = trainer;
     l.corpus = corpus;
     l.held_out = trf__some_pairs(held_out);

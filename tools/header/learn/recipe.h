@@ -36,8 +36,7 @@ enum { TRF__FEW_TOKENS = 100000, TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20
 
 TRF_API trf_learn_options trf_learn_defaults(void)
 {
-    trf_learn_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_learn_options, o);
     o.updates = TRF_ENDLESS;
     o.valid_every = 1000;
     o.patience = 10;

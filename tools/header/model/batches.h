@@ -60,8 +60,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
     int32_t first = 0, n = 0;
-    trf_batch whole;
-    TRF__ZERO(whole);
+    TRF__ZEROED(trf_batch, whole);
     if (batch) whole = *batch;          /* *piece may be *batch */
     if (piece) TRF__ZERO(*piece);
     trf__clear(err);

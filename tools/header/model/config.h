@@ -55,8 +55,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
    embeddings leave the positions visible. */
 TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
 {
-    trf_config config;
-    TRF__ZERO(config);
+    TRF__ZEROED(trf_config, config);
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its

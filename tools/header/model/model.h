@@ -82,9 +82,8 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 
 TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
 {
-    trf__layout layout;
     if (trf_config_check(config, err)) return 0;
-    TRF__ZERO(layout);
+    TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__layout_memory(&layout);
 }
@@ -104,12 +103,11 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     const trf_config *c = config;
     trf__layout layout;
     const trf__model_params *at = &layout.model;
-    trf_weight_counts n;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(c, err));
-    TRF__ZERO(n);
+    TRF__ZEROED(trf_weight_counts, n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     int64_t d = c->d_model;
@@ -173,7 +171,6 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
                                    int64_t target_rows, trf_flop_counts *counts, trf_error *err)
 {
     const trf_config *c = config;
-    trf_flop_counts n;
     double s = (double)source_rows, t = (double)target_rows;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
@@ -181,7 +178,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf_config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
-    TRF__ZERO(n);
+    TRF__ZEROED(trf_flop_counts, n);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__sublayer_spec part = trf__sublayer_spec_of(c, stack, i);
@@ -216,9 +213,8 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
                                               int32_t first, int32_t end, trf_error *err)
 {
     trf_model *model;
-    trf__layout count;
     *out = NULL;
-    TRF__ZERO(count);
+    TRF__ZEROED(trf__layout, count);
     count.first = first;
     count.end = end;
     trf__lay_out(&count, config);
@@ -326,11 +322,10 @@ TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err)
 {
-    trf_model_options o;
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf_config_check(config, err));
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_model_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
     if (o.first_layer || o.end_layer)

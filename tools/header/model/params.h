@@ -229,8 +229,7 @@ TRF__FN trf__sublayer_spec trf__sublayer_spec_of(const trf_config *c, int decode
 {
     int per = trf__per_layer(c, decoder);
     int64_t d = c->d_model;
-    trf__sublayer_spec part;
-    TRF__ZERO(part);
+    TRF__ZEROED(trf__sublayer_spec, part);
     part.layer = i / per;
     part.number = i % per;
     part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD

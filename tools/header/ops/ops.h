@@ -810,8 +810,7 @@ enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
 TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block,
                                  int64_t variant)
 {
-    trf__shape shape;
-    TRF__ZERO(shape);
+    TRF__ZEROED(trf__shape, shape);
     shape.arena = (int64_t)(intptr_t)arena;
     shape.block = (int64_t)(intptr_t)block;
     shape.variant = variant;

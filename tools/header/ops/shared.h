@@ -285,8 +285,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
     double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n),
         c2 = 1 - pow(a->beta2, n);
     double scale = a->clip_result->scale, first = scale < 1e-20 ? 1e-20 : 1;
-    trf__adam_job j;
-    TRF__ZERO(j);
+    TRF__ZEROED(trf__adam_job, j);
     j.scale1 = first;
     j.scale2 = scale / first;
     j.rate = learning_rate / c1;

@@ -66,8 +66,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
                                                  trf__norm_params norm,
                                                  const trf__act *s, const trf_real *stats)
 {
-    trf__norm_gradient n;
-    TRF__ZERO(n);
+    TRF__ZEROED(trf__norm_gradient, n);
     n.ds = pass->back.ds;
     n.s = s;
     n.stats = stats;
@@ -90,8 +89,7 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
                                                  stack->embed_stats);
-    trf__activate_gradient a;
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate_gradient, a);
     a.dh = pass->back.din; a.da = pass->back.ds; a.h = stack->embedded;
     a.rows = stack->rows; a.width = pass->config->d_model;
     a.kind = TRF__IDENTITY;
@@ -217,12 +215,11 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf_real *g = pass->back.gradients;
     trf__norm_gradient n = trf__norm_gradient_of(pass, &pass->decoder, head->norm, head->a,
                                                  head->stats);
-    trf__activate_gradient a;
     trf__linear_dw dw = trf__dw_of(g + layer->w, g + layer->b, pass->back.dsub, x, rows, d, d,
                                    pass->back.first);
     n.dy = dy;
     if (head->norm.gain >= 0) pass->run.backend->norm_gradient(&pass->run, &n);
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate_gradient, a);
     a.dh = pass->back.dsub; a.da = head->norm.gain >= 0 ? pass->back.ds : dy;
     a.h = head->h; a.rows = rows; a.width = d;
     a.kind = head->activation;

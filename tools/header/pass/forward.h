@@ -72,8 +72,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     const trf__cache *cache = stack->cache;
     const trf__sublayer_spec *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
-    trf__operands sub;
-    TRF__ZERO(sub);
+    TRF__ZEROED(trf__operands, sub);
     sub.rows = stack->rows;
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
     sub.d = c->d_model; sub.f = is->hidden;
@@ -120,8 +119,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
 TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack,
                                trf__norm_params norm)
 {
-    trf__norm n;
-    TRF__ZERO(n);
+    TRF__ZEROED(trf__norm, n);
     n.rows = stack->rows;
     n.d = pass->config->d_model;
     n.epsilon = pass->config->norm_epsilon;
@@ -252,8 +250,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
                     stack->first_norm.gain >= 0 ? NULL : pass->converted, stack->embed_stats,
                     stack->sum, stack->embed_norm);
     if (pass->run.now && stack->drop.threshold) {
-        trf__activate a;
-        TRF__ZERO(a);
+        TRF__ZEROED(trf__activate, a);
         a.a = stack->embedded; a.h = stack->embedded; a.rows = stack->rows; a.width = e.d;
         a.kind = TRF__IDENTITY;
         a.at = e.at; a.drop = stack->drop;
@@ -304,10 +301,9 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
 {
     const trf__affine *layer = to->layer;
     trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
-    trf__activate a;
     trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
                  layer->out, layer->in);
-    TRF__ZERO(a);
+    TRF__ZEROED(trf__activate, a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
     a.kind = to->activation;
     pass->run.backend->activate(&pass->run, &a);
@@ -406,8 +402,7 @@ TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x
 TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
-    trf__loss l;
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__loss, l);
     trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
     l.row_loss = pass->loss.row_loss;
     l.row_nll = pass->loss.row_nll;
@@ -430,8 +425,7 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
 {
     const trf_config *c = pass->config;
     const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss l;
-    TRF__ZERO(l);
+    TRF__ZEROED(trf__loss, l);
     trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
     l.row_loss = pass->sequence.row_loss;
     l.row_nll = pass->sequence.row_nll;

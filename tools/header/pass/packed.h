@@ -255,8 +255,7 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
 TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run,
                                    trf_error *err)
 {
-    trf__limits none;
-    TRF__ZERO(none);
+    TRF__ZEROED(trf__limits, none);
     TRF__TRY(trf__packed_weights(to, run, err));
     trf__pass pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;

@@ -100,9 +100,8 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout,
                                   const trf__layer_range *range, int decoder)
 {
-    trf__stack stack;
     int generator = range->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
-    TRF__ZERO(stack);
+    TRF__ZEROED(trf__stack, stack);
     stack.decoder = decoder;
     stack.embeds = range->embeds[decoder];
     stack.first_layer = range->first[decoder];
@@ -152,8 +151,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf_train_options *o, const trf__run *run)
 {
     trf__layer_range range = layout ? layout->range : trf__layer_range_of(c, 0, 0);
-    trf__pass pass;
-    TRF__ZERO(pass);
+    TRF__ZEROED(trf__pass, pass);
     pass.plan.has = TRF__KEPT | TRF__SCRATCH;
     pass.projects = range.projects;
     pass.run = *run;

@@ -61,11 +61,10 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
 {
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
-    trf_batch batch;
     int64_t at = 0, wanted;
     TRF__TRY(trf__needs_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.target = *targets;
     for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];
@@ -257,11 +256,10 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
 {
     trf__pass *pass = r->ensemble.passes[k];
     const trf_config *c = pass->config;
-    trf_batch batch;
     int64_t i, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     int apart = ids > 0 && trf__source_added(c);
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
         const int32_t *lengths = batch.source.lengths;
@@ -289,11 +287,10 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
 {
     const trf__ensemble *e = &r->ensemble;
     trf__limits need;
-    trf_batch batch;
     int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     for (int32_t k = 0; k < e->n; k++) {
         const trf__pass *pass = e->passes[k];

@@ -106,7 +106,6 @@ TRF__COLD
 TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const char *const *texts,
                                    int32_t n, double *scores, int32_t *order, trf_error *err)
 {
-    trf__ranking r;
     int32_t room = 0, some;
     TRF__TRY(trf__begin(reader, "reader", err));
     const trf_hooks *hooks = &reader->pass.run.hooks;
@@ -115,7 +114,7 @@ TRF_API trf_status trf_reader_rank(trf_reader *reader, const char *query, const 
     if (!texts && n) return trf__fail_null(err, "texts");
     if (!scores && n) return trf__fail_null(err, "scores");
     TRF__TRY(trf__rank_check(reader->model, &room, err));
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__ranking, r);
     trf_status status = trf__encode_all(reader->model->source, query, &r.query, hooks, err);
     if (status != TRF_OK && err) err->where = -1;
     for (int32_t i = 0; i < n && status == TRF_OK; i += some) {

@@ -124,8 +124,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
 TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t layers, int64_t rows,
                                     int64_t columns)
 {
-    trf_tensor x;
-    TRF__ZERO(x);
+    TRF__ZEROED(trf_tensor, x);
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
@@ -201,8 +200,7 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
     const int64_t d = pass->config->d_model;
     int64_t source = 0, target = 0, sequence = 0;
     trf_batch rest = *batch;
-    trf__views views;
-    TRF__ZERO(views);
+    TRF__ZEROED(trf__views, views);
     views.rows[0] = x->encoder_states.shape[1];
     views.rows[1] = x->decoder_states.shape[1];
     while (trf__sequences_of(&rest, sides) > 0) {
@@ -304,11 +302,9 @@ TRF__FN trf_status trf__read_states(trf_reader *r, const trf_tensor *states, trf
     trf__pass *pass = &r->pass;
     const trf_config *c = pass->config;
     const trf__run *run = &pass->run;
-    trf_batch none;
-    trf__limits need;
     int64_t vocab = trf__n_logits(c);
-    TRF__ZERO(none);
-    TRF__ZERO(need);
+    TRF__ZEROED(trf_batch, none);
+    TRF__ZEROED(trf__limits, need);
     int64_t rows = states->shape[0];
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));

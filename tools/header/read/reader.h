@@ -98,12 +98,11 @@ TRF__COLD
 TRF_API trf_status trf_reader_create(trf_reader **reader, const trf_model *model,
                                      const trf_reader_options *options, trf_error *err)
 {
-    trf_reader_options o;
     trf__ensemble ensemble;
     trf_reader *r;
     trf_status status;
     TRF__BEGIN_NEW(reader);
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_reader_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_product_weights(o.weights, err));
     TRF__TRY(trf__check_range("threads", o.threads, 0, TRF__MAX_THREADS, err));

@@ -185,13 +185,12 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
                                       const trf_requirements *required, trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
-    trf__round round;
     int64_t id;
     int32_t k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__TRY(trf__require(t, required, leading->count, err));
-    TRF__ZERO(round);
+    TRF__ZEROED(trf__round, round);
     round.sources = sources;
     round.each = each;
     round.prefixes = prefixes;
@@ -219,9 +218,8 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
                                  const trf_translate_options *options, trf_error *err)
 {
-    trf_translate_options o;
     TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_translate_options, o);
     if (options) o = *options;
     trf_kind kind = translator->reader.model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
@@ -305,9 +303,6 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 {
     trf_search own = trf_search_defaults();
     const trf_config *configs[TRF_MAX_MODELS];
-    trf__ensemble ensemble;
-    trf__hypotheses h;
-    trf__round round;
     size_t growing = 0, cache, ids;
     if (!search) search = &own;
     trf__clear(err);
@@ -315,7 +310,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!n) return 0;
     int64_t added = trf__ids_added(configs, n, search, source_tokens, err);
     if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
-    TRF__ZERO(ensemble);
+    TRF__ZEROED(trf__ensemble, ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
     own = trf__running(config, search, n);
@@ -324,7 +319,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__run run = trf__run_on(&device, &search->hooks);
     for (int32_t k = 0; k < n; k++)
         if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
-    TRF__ZERO(round);
+    TRF__ZEROED(trf__round, round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
     if (!trf__has_source(config))
@@ -343,7 +338,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
         growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
     }
-    TRF__ZERO(h);
+    TRF__ZEROED(trf__hypotheses, h);
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
@@ -425,7 +420,6 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
                                       size_t size, trf_error *err)
 {
     trf_sequences sources[TRF_MAX_MODELS];
-    trf_translate_options options;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -433,7 +427,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__ZERO(options);
+    TRF__ZEROED(trf_translate_options, options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);

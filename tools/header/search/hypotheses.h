@@ -121,8 +121,8 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
                                            int64_t area, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
-    trf__hypotheses old = t->hypotheses, h;
-    TRF__ZERO(h);
+    trf__hypotheses old = t->hypotheses;
+    TRF__ZEROED(trf__hypotheses, h);
     h.n_places = places;
     h.length = length;
     h.area = area;

@@ -74,11 +74,10 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
 TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err)
 {
     const char *text;
-    trf_ends found;
     TRF__TRY(trf__begin(ends, "ends", err));
     TRF__ZERO(*ends);
     if (!model) return trf__fail_null(err, "model");
-    TRF__ZERO(found);
+    TRF__ZEROED(trf_ends, found);
     for (text = trf_model_metadata(model, "target.ends"); text; text = strchr(text, ' ')) {
         size_t n = strcspn(text += *text == ' ', " ");
         int64_t id = -1;

@@ -247,8 +247,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 
 TRF_API trf_search trf_search_defaults(void)
 {
-    trf_search search;
-    TRF__ZERO(search);
+    TRF__ZEROED(trf_search, search);
     search.beam = 4;
     search.n_best = 1;
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);

@@ -303,9 +303,8 @@ TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf
 /* How often phrase f occurs in phrase g. */
 TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, const trf__phrase *g)
 {
-    trf__phrases all;
     trf__met met = { 0, 0 };
-    TRF__ZERO(all);
+    TRF__ZEROED(trf__phrases, all);
     all.units = r->units;
     if (f->bytes != g->bytes || f->n >= g->n) return 0;
     for (int32_t i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);

@@ -201,8 +201,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
                                     int tagged, trf_error *err)
 {
     const int before = pass->encoder.tagged;
-    trf_batch batch;
-    TRF__ZERO(batch);
+    TRF__ZEROED(trf_batch, batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;

@@ -416,8 +416,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     const trf_config *c = &g->ensemble.config;
     int64_t capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
-    trf__limits need;
-    TRF__ZERO(need);
+    TRF__ZEROED(trf__limits, need);
     if (source)
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
     g->caches[0].area = trf__round_up(need.longest, 16);

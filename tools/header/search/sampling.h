@@ -130,8 +130,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c
 
 TRF_API trf_sampling trf_sampling_defaults(void)
 {
-    trf_sampling s;
-    TRF__ZERO(s);
+    TRF__ZEROED(trf_sampling, s);
     s.temperature = s.top_p = s.repetition_penalty = 1;
     s.max_tokens = 256;
     s.window = INT32_MAX;

@@ -176,8 +176,7 @@ TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
-    trf__rules r;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__rules, r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
     r.n_phrase_next = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_PHRASE_NEXT);
@@ -241,8 +240,7 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 /* The different ids among `ends` without EOS. */
 TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 {
-    trf_ends more;
-    TRF__ZERO(more);
+    TRF__ZEROED(trf_ends, more);
     for (int32_t i = 0; i < ends->n; i++)
         if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
     return more;

@@ -440,10 +440,10 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
                                    trf_error *err)
 {
-    trf_os_facts old, now;
+    trf_os_facts now;
     int exists;
     TRF__ZERO(*saving);
-    TRF__ZERO(old);
+    TRF__ZEROED(trf_os_facts, old);
     saving->path = path;
     saving->fd = saving->held = -1;
     TRF__TRY(trf__save_target(path, &old, &exists, err));

@@ -386,13 +386,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     trf__keyed *work;
-    trf__sorted to;
     const void **sorted;
     char *block;
     trf_status status = TRF_E_NOMEM;
     size_t bytes;
     int pass;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);

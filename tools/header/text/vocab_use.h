@@ -117,8 +117,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
                                   int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
-    trf__ids to;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!text) return trf__fail_null(err, "text");
@@ -152,8 +151,7 @@ TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err)
 {
-    trf__ids to;
-    TRF__ZERO(to);
+    TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
     if (unknown) *unknown = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
@@ -324,10 +322,9 @@ TRF__COLD
 TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
                                   const trf_vocab_options *options, trf_error *err)
 {
-    trf_vocab_options o;
     char *bytes;
     size_t n;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_vocab_options, o);
     if (options) o = *options;
     TRF__BEGIN_NEW(vocab);
     if (!path && !o.memory) return trf__fail_null(err, "path");

@@ -26,8 +26,7 @@ enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST 
 
 TRF_API trf_train_options trf_train_defaults(void)
 {
-    trf_train_options o;
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_train_options, o);
     o.optimizer = TRF_ADAM;
     o.beta1 = 0.9; o.beta2 = 0.98; o.epsilon = 1e-9;
     o.epsilon_rule = TRF_EPSILON_OUTSIDE;

@@ -134,15 +134,13 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
-    trf__layout layout;
-    trf_stage count;
     size_t slot;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
-    TRF__ZERO(layout);
-    TRF__ZERO(count);
+    TRF__ZEROED(trf__layout, layout);
+    TRF__ZEROED(trf_stage, count);
     layout.first = first_layer;
     if (end_layer - first_layer < config->encoder_layers + config->decoder_layers)
         layout.end = end_layer;

@@ -498,8 +498,7 @@ TRF__FN trf__clip_result trf__decide_of_stages(const trf_trainer *t, trf__clip_r
     const trf_real *squares = stage->numbers + TRF__TALLIES;
     int64_t bad = -1;
     double sum = 0;
-    trf__clip clip;
-    TRF__ZERO(clip);
+    TRF__ZEROED(trf__clip, clip);
     clip.clip_result = &before;
     clip.slots = stage->numbers;
     clip.clip_norm = t->options.clip_norm;
@@ -661,12 +660,11 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
-    trf__clip_result clip_result;
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);
     TRF__FAIL_IF(updates < 0 || updates > step, TRF_E_STATE, updates, "trf.updates",
                  "expected 0 to %lld updates, got %lld", (long long)step, (long long)updates);
-    TRF__ZERO(clip_result);
+    TRF__ZEROED(trf__clip_result, clip_result);
     clip_result.updates = updates;
     t->step = step;
     t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);

@@ -114,8 +114,7 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
                                      const trf_trainer *t, trf_error *err)
 {
     trf__run run = t->pass.run;
-    trf__limits limits;
-    TRF__ZERO(limits);
+    TRF__ZEROED(trf__limits, limits);
     limits.longest = limits.copies = 1;
     if (teacher->packed) run.format = teacher->layout.format;
     return trf__pass_join(pass, teacher, &run, limits, err);
@@ -124,7 +123,6 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
-    trf__teachers made;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
@@ -137,7 +135,7 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
                  "labels that are numbers are no distribution that teachers could give");
     for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
-    TRF__ZERO(made);
+    TRF__ZEROED(trf__teachers, made);
     made.share = share;
     if (n > 0)
         made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);

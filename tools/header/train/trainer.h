@@ -255,8 +255,7 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
     trf__run run = trf__run_on(&device, &o->hooks);
     trf__limits limits = trf__train_limits(&run, c, &layout->range, o);
     trf__pass pass = trf__pass_of(c, layout, &limits, o, &run);
-    trf_trainer count;
-    TRF__ZERO(count);
+    TRF__ZEROED(trf_trainer, count);
     count.options = *o;
     count.n_tiles = layout->n_tiles;
     pass.plan.has = TRF__KEPT;
@@ -271,10 +270,9 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
                                   trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
-    trf__layout layout;
     if (!options) options = &defaults;
     if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
-    TRF__ZERO(layout);
+    TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
 }

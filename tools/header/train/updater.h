@@ -89,9 +89,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
-    trf_config c;
     TRF__BEGIN_NEW(updater);
-    TRF__ZERO(c);
+    TRF__ZEROED(trf_config, c);
     c.d_model = d_model;
     c.hooks = o.hooks;
     c.device = device ? *device : trf_device_default();
