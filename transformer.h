@@ -4460,9 +4460,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters. Their names get the level's suffix. A pragma gives
-// the compiler the level's instructions. The names are listed below; tools/header/names.awk finds
-// them.
+// vector), and reads nothing but those chapters, without what no level changes in them. Their names
+// get the level's suffix. A pragma gives the compiler the level's instructions. The names are
+// listed below; tools/header/names.awk finds them.
 //
 // Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
 // there is one, because GCC aligns no stack to 32 bytes there.
@@ -4585,16 +4585,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__has_sdot TRF__NAMED(trf__has_sdot)
 #define trf__has_mmla TRF__NAMED(trf__has_mmla)
 #define trf__ TRF__NAMED(trf__)
-#define TRF__INT8_DEEPEST TRF__NAMED(TRF__INT8_DEEPEST)
-#define TRF__INT8_DEEP TRF__NAMED(TRF__INT8_DEEP)
-#define TRF__INT8_ROWS TRF__NAMED(TRF__INT8_ROWS)
-#define TRF__INT8_SIGNED_ROWS TRF__NAMED(TRF__INT8_SIGNED_ROWS)
-#define TRF__INT8_TILE_ROWS TRF__NAMED(TRF__INT8_TILE_ROWS)
-#define TRF__INT8_PANELS TRF__NAMED(TRF__INT8_PANELS)
-#define TRF__INT8_SCALES TRF__NAMED(TRF__INT8_SCALES)
-#define trf__int8_scales_at TRF__NAMED(trf__int8_scales_at)
-#define trf__int8_sums_at TRF__NAMED(trf__int8_sums_at)
-#define trf__int8_function TRF__NAMED(trf__int8_function)
 #define trf__int8_plain TRF__NAMED(trf__int8_plain)
 #define TRF__INT8_SIGNED_DEEP TRF__NAMED(TRF__INT8_SIGNED_DEEP)
 #define trf__int8_signed TRF__NAMED(trf__int8_signed)
@@ -4685,13 +4675,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__bf16_part TRF__NAMED(trf__bf16_part)
 #define trf__bf16_reads_rows TRF__NAMED(trf__bf16_reads_rows)
 #define trf__bf16_product TRF__NAMED(trf__bf16_product)
-#define TRF__BF16X3_LEAST TRF__NAMED(TRF__BF16X3_LEAST)
-#define TRF__BF16X3_TALL TRF__NAMED(TRF__BF16X3_TALL)
-#define TRF__BF16X3_DEEP TRF__NAMED(TRF__BF16X3_DEEP)
-#define TRF__BF16X3_TOGETHER TRF__NAMED(TRF__BF16X3_TOGETHER)
-#define TRF__BF16X3_WORDS TRF__NAMED(TRF__BF16X3_WORDS)
-#define TRF__BF16X3_PANELS TRF__NAMED(TRF__BF16X3_PANELS)
-#define TRF__BF16X3_ROOM TRF__NAMED(TRF__BF16X3_ROOM)
 #define trf__bf16x3_upper TRF__NAMED(trf__bf16x3_upper)
 #define trf__bf16x3_split TRF__NAMED(trf__bf16x3_split)
 #define trf__bf16x3_block TRF__NAMED(trf__bf16x3_block)
@@ -4727,23 +4710,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__from TRF__NAMED(trf__from)
 #define trf__to TRF__NAMED(trf__to)
 #define trf__tile_end TRF__NAMED(trf__tile_end)
-#define trf__cpu_alloc TRF__NAMED(trf__cpu_alloc)
-#define trf__cpu_release TRF__NAMED(trf__cpu_release)
-#define trf__cpu_zero TRF__NAMED(trf__cpu_zero)
-#define trf__cpu_copy TRF__NAMED(trf__cpu_copy)
-#define trf__cpu_upload TRF__NAMED(trf__cpu_upload)
-#define trf__cpu_download TRF__NAMED(trf__cpu_download)
-#define trf__cpu_fetch TRF__NAMED(trf__cpu_fetch)
-#define trf__cpu_feed TRF__NAMED(trf__cpu_feed)
-#define trf__cpu_sync TRF__NAMED(trf__cpu_sync)
-#define trf__cpu_stream TRF__NAMED(trf__cpu_stream)
-#define trf__cpu_padded TRF__NAMED(trf__cpu_padded)
 #define trf__cpu_together TRF__NAMED(trf__cpu_together)
-#define trf__cpu_replay TRF__NAMED(trf__cpu_replay)
-#define trf__cpu_end_list TRF__NAMED(trf__cpu_end_list)
-#define trf__cpu_element TRF__NAMED(trf__cpu_element)
-#define trf__cpu_prefers_own TRF__NAMED(trf__cpu_prefers_own)
-#define trf__cpu_packs TRF__NAMED(trf__cpu_packs)
 #define trf__cpu_packed_bytes TRF__NAMED(trf__cpu_packed_bytes)
 #define trf__cpu_converted TRF__NAMED(trf__cpu_converted)
 #define trf__cpu_converted_row TRF__NAMED(trf__cpu_converted_row)
@@ -9075,6 +9042,7 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 //
 // The first kernel of the table that the processor supports is used.
 
+#if !defined(TRF__LEVEL)
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
@@ -9098,6 +9066,7 @@ TRF__FN size_t trf__int8_sums_at(int64_t k) { return trf__int8_scales_at(k) + 64
    sums in whole tiles of sixteen rows. */
 typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                                 const char *w, size_t w_step, int64_t n_panels, int64_t k);
+#endif
 
 TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)
@@ -10366,6 +10335,7 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 //   word     numbers p and p + 16 of 32, not neighbours as in >>bf16. So two vectors become words
 //            without moving numbers from lane to lane
 
+#if !defined(TRF__LEVEL)
 enum {
     TRF__BF16X3_LEAST = 48,         /* from so many rows on the products pay for the splitting */
     TRF__BF16X3_TALL = 256,         /* rows of A that are split at a time, and of a tile of C, */
@@ -10376,6 +10346,7 @@ enum {
     TRF__BF16X3_ROOM = TRF__BF16X3_PANELS +
                        TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
 };
+#endif
 
 #undef TRF__BF16X3
 #if TRF__BF16_TILES
@@ -10872,6 +10843,7 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
 //
 // Most verbs are trivial on the CPU: copies are memcpy, and there is nothing to wait for.
 
+#if !defined(TRF__LEVEL)                /* the same at every level */
 TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes)
 {
     return trf__alloc(&run->hooks, bytes);
@@ -10923,17 +10895,6 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 /* Issuing an op costs nothing here, so no list is recorded and no batch is padded. */
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 
-/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
-   products are split. */
-TRF__FN int64_t trf__cpu_together(const trf__run *run)
-{
-    const trf__cpu *cpu = trf__cpu_of(run);
-    if (cpu->blas) return INT64_MAX;
-    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
-    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
-}
-
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
 {
     (void)run; (void)shape; return 0;
@@ -10964,6 +10925,18 @@ TRF__FN int trf__cpu_packs(const trf_device *device, int training)
 {
     (void)device;
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
+}
+#endif
+
+/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
+   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
+   products are split. */
+TRF__FN int64_t trf__cpu_together(const trf__run *run)
+{
+    const trf__cpu *cpu = trf__cpu_of(run);
+    if (cpu->blas) return INT64_MAX;
+    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
+    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
 }
 
 TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
@@ -22871,24 +22844,19 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
 /* The norms of the embeddings, and the last ones. */
 TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 {
-    static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
-                                            {"decoder.norm.weight", "decoder.norm.bias"}};
-    static const char *const embed_norms[2][2] = {
+    static const char *const names[4][2] = {
         {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
-        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
-    for (int stack = 0; stack < 2; stack++) {
-        trf__norm_params *norm = &layout->model.embed_norm[stack];
-        layout->absent = !layout->range.embeds[stack];
+        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"},
+        {"encoder.norm.weight", "encoder.norm.bias"},
+        {"decoder.norm.weight", "decoder.norm.bias"}};
+    for (int i = 0; i < 4; i++) {
+        int last = i >= 2, stack = i % 2;
+        trf__norm_params *norm = last ? &layout->model.final_norm[stack]
+                                      : &layout->model.embed_norm[stack];
+        layout->absent = !(last ? layout->range.ends : layout->range.embeds)[stack];
         norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && c->embedding_norm)
-            trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
-    }
-    for (int stack = 0; stack < 2; stack++) {
-        trf__norm_params *norm = &layout->model.final_norm[stack];
-        layout->absent = !layout->range.ends[stack];
-        norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_norm_params(layout, c, norm, NULL, 0, norms[stack]);
+        if (trf__layers(c, stack) && (last ? trf__has_final_norm(c, stack) : c->embedding_norm))
+            trf__add_norm_params(layout, c, norm, NULL, 0, names[i]);
     }
 }
 
@@ -23036,6 +23004,12 @@ struct trf_model {
     int32_t n_metadata;
 };
 
+/* Bytes of an arena: of weights, of gradients. */
+TRF__FN size_t trf__arena_bytes(const trf__layout *layout)
+{
+    return trf__bytes(layout->n_weights, sizeof(trf_real));
+}
+
 /* The layout goes last: it says how large the arenas are. */
 TRF_API void trf_model_destroy(trf_model *model)
 {
@@ -23046,21 +23020,19 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf__free(&hooks, model->metadata, model->metadata_bytes);
     if (model->map) TRF_OS(unmap)(model->map, model->map_bytes);
     else {
-        model->run.backend->release(&model->run, model->weights,
-                                    trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+        model->run.backend->release(&model->run, model->weights, trf__arena_bytes(&model->layout));
         if (model->packed)
             model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     }
-    trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
-    trf__free(&hooks, model->layout.specs,
-              trf__bytes(model->layout.n_parts, sizeof(trf__sublayer_spec)));
+    TRF__FREE(&hooks, model->layout.params, model->layout.n_params);
+    TRF__FREE(&hooks, model->layout.specs, model->layout.n_parts);
     trf__free(&hooks, model, sizeof *model);
 }
 
 /* Bytes of a model with this layout: its object, its lists and its floats. */
 TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 {
-    return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
+    return trf__add_size(trf__arena_bytes(layout),
                          sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
                          + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
@@ -23248,14 +23220,21 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
+/* The end of making a model: after a failure there is none. */
+TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
+{
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
 /* With memory for weights, which are not written yet. */
 TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
                                   int32_t end, trf_error *err)
 {
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    trf_status status = trf__model_weights(*out, err);
-    if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
-    return status;
+    return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
@@ -23268,13 +23247,11 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
-/* The end of making a model: its weights are there, or it is destroyed. */
+/* Waits for the weights of a new model. */
 TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
 {
-    const trf_model *m = *model;
-    trf_status status = m->run.backend->sync(&m->run, err);
-    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
-    trf__warn_if_slow(m);
+    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
+    trf__warn_if_slow(*model);
     return TRF_OK;
 }
 
@@ -23320,8 +23297,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
-    else m->run.backend->zero(&m->run, m->weights,
-                              trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
     return trf__model_made(model, err);
 }
 
@@ -23608,12 +23584,11 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
-                             trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+                             trf__arena_bytes(&model->layout));
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
-    return status;
+    return trf__model_kept(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */
@@ -39653,14 +39628,13 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
     (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    trf_status status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                                       (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-    if (status == TRF_E_LIMIT && to->n > to->capacity) {
+    trf_status status;
+    to->n = 1;
+    do {
         TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
         status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                                (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-    }
+                                 (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    } while (status == TRF_E_LIMIT && to->n > to->capacity);
     if (to->n == between) to->n = 0;            /* both are empty */
     return status;
 }
@@ -40675,34 +40649,32 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__COLD
+TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
+{
+    const trf_token_facts *f = &data->told.learn;
+    const int labelled = trf__is_labelled(&data->options);
+    TRF__TRY(trf_model_set_vocabs(model, data->vocab[0], data->vocab[1], err));
+    TRF__TRY(trf__dataset_note(model, "trained.longest", data->stats.longest, err));
+    if (data->told.stream) TRF__TRY(trf_model_set_metadata(model, "trained.stream", "1", err));
+    if (!labelled) TRF__TRY(trf__dataset_note(model, "target.unknown", f->target_unknown, err));
+    if (!labelled && f->source_ids)
+        TRF__TRY(trf__dataset_note(model, "trained.ratio",
+                                   (int64_t)(1000.0 * (double)f->target_ids /
+                                             (double)f->source_ids), err));
+    TRF__TRY(trf_model_set_metadata(model, "source.outer_blanks", f->outer_blanks ? "some" : "none",
+                                    err));
+    return data->labels ? trf_model_set_metadata(model, "labels", data->labels, err) : TRF_OK;
+}
+
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    const trf_token_facts *f = data ? &data->told.learn : NULL;
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    trf_status status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
-    if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
-                                                     data->stats.longest, err);
-    if (status == TRF_OK && data->told.stream)
-        status = trf_model_set_metadata(*model, "trained.stream", "1", err);
-    if (status == TRF_OK && !trf__is_labelled(&data->options))
-        status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
-    if (status == TRF_OK && !trf__is_labelled(&data->options) && f->source_ids)
-        status = trf__dataset_note(*model, "trained.ratio",
-                                   (int64_t)(1000.0 * (double)f->target_ids /
-                                             (double)f->source_ids), err);
-    if (status == TRF_OK) status = trf_model_set_metadata(*model, "source.outer_blanks",
-                                                          f->outer_blanks ? "some" : "none", err);
-    if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
-                                                                          data->labels, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
-    return status;
+    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -40726,10 +40698,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
-    return status;
+    return trf__model_kept(model, status);
 }
 
 TRF__COLD
@@ -41909,4 +41878,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2331715620
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2861917009

@@ -28,6 +28,7 @@
 //   word     numbers p and p + 16 of 32, not neighbours as in >>bf16. So two vectors become words
 //            without moving numbers from lane to lane
 
+#if !defined(TRF__LEVEL)
 enum {
     TRF__BF16X3_LEAST = 48,         /* from so many rows on the products pay for the splitting */
     TRF__BF16X3_TALL = 256,         /* rows of A that are split at a time, and of a tile of C, */
@@ -38,6 +39,7 @@ enum {
     TRF__BF16X3_ROOM = TRF__BF16X3_PANELS +
                        TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
 };
+#endif
 
 #undef TRF__BF16X3
 #if TRF__BF16_TILES

@@ -27,6 +27,7 @@
 //
 // The first kernel of the table that the processor supports is used.
 
+#if !defined(TRF__LEVEL)
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
@@ -50,6 +51,7 @@ TRF__FN size_t trf__int8_sums_at(int64_t k) { return trf__int8_scales_at(k) + 64
    sums in whole tiles of sixteen rows. */
 typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                                 const char *w, size_t w_step, int64_t n_panels, int64_t k);
+#endif
 
 TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                              const char *w, size_t w_step, int64_t n_panels, int64_t k)

@@ -16,6 +16,7 @@
 //
 // Most verbs are trivial on the CPU: copies are memcpy, and there is nothing to wait for.
 
+#if !defined(TRF__LEVEL)                /* the same at every level */
 TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes)
 {
     return trf__alloc(&run->hooks, bytes);
@@ -67,17 +68,6 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 /* Issuing an op costs nothing here, so no list is recorded and no batch is padded. */
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 
-/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
-   products are split. */
-TRF__FN int64_t trf__cpu_together(const trf__run *run)
-{
-    const trf__cpu *cpu = trf__cpu_of(run);
-    if (cpu->blas) return INT64_MAX;
-    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
-    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
-}
-
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
 {
     (void)run; (void)shape; return 0;
@@ -108,6 +98,18 @@ TRF__FN int trf__cpu_packs(const trf_device *device, int training)
 {
     (void)device;
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
+}
+#endif
+
+/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
+   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
+   products are split. */
+TRF__FN int64_t trf__cpu_together(const trf__run *run)
+{
+    const trf__cpu *cpu = trf__cpu_of(run);
+    if (cpu->blas) return INT64_MAX;
+    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
+    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
 }
 
 TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)

@@ -480,34 +480,32 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__COLD
+TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
+{
+    const trf_token_facts *f = &data->told.learn;
+    const int labelled = trf__is_labelled(&data->options);
+    TRF__TRY(trf_model_set_vocabs(model, data->vocab[0], data->vocab[1], err));
+    TRF__TRY(trf__dataset_note(model, "trained.longest", data->stats.longest, err));
+    if (data->told.stream) TRF__TRY(trf_model_set_metadata(model, "trained.stream", "1", err));
+    if (!labelled) TRF__TRY(trf__dataset_note(model, "target.unknown", f->target_unknown, err));
+    if (!labelled && f->source_ids)
+        TRF__TRY(trf__dataset_note(model, "trained.ratio",
+                                   (int64_t)(1000.0 * (double)f->target_ids /
+                                             (double)f->source_ids), err));
+    TRF__TRY(trf_model_set_metadata(model, "source.outer_blanks", f->outer_blanks ? "some" : "none",
+                                    err));
+    return data->labels ? trf_model_set_metadata(model, "labels", data->labels, err) : TRF_OK;
+}
+
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    const trf_token_facts *f = data ? &data->told.learn : NULL;
     TRF__BEGIN_NEW(model);
     TRF__TRY(trf__begin(data, "data", err));
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    trf_status status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
-    if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
-                                                     data->stats.longest, err);
-    if (status == TRF_OK && data->told.stream)
-        status = trf_model_set_metadata(*model, "trained.stream", "1", err);
-    if (status == TRF_OK && !trf__is_labelled(&data->options))
-        status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
-    if (status == TRF_OK && !trf__is_labelled(&data->options) && f->source_ids)
-        status = trf__dataset_note(*model, "trained.ratio",
-                                   (int64_t)(1000.0 * (double)f->target_ids /
-                                             (double)f->source_ids), err);
-    if (status == TRF_OK) status = trf_model_set_metadata(*model, "source.outer_blanks",
-                                                          f->outer_blanks ? "some" : "none", err);
-    if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
-                                                                          data->labels, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
-    return status;
+    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -531,10 +529,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
-    return status;
+    return trf__model_kept(model, status);
 }
 
 TRF__COLD

@@ -115,14 +115,13 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     part->used = part->count = 0;
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
     (void)trf_join(c, NULL, 0, NULL, 0, 0, NULL, 0, &between, NULL);
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    trf_status status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                                       (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-    if (status == TRF_E_LIMIT && to->n > to->capacity) {
+    trf_status status;
+    to->n = 1;
+    do {
         TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
         status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
-                                (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-    }
+                                 (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    } while (status == TRF_E_LIMIT && to->n > to->capacity);
     if (to->n == between) to->n = 0;            /* both are empty */
     return status;
 }

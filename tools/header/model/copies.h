@@ -48,12 +48,11 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
-                             trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+                             trf__arena_bytes(&model->layout));
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
-    return status;
+    return trf__model_kept(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */

@@ -51,6 +51,12 @@ struct trf_model {
     int32_t n_metadata;
 };
 
+/* Bytes of an arena: of weights, of gradients. */
+TRF__FN size_t trf__arena_bytes(const trf__layout *layout)
+{
+    return trf__bytes(layout->n_weights, sizeof(trf_real));
+}
+
 /* The layout goes last: it says how large the arenas are. */
 TRF_API void trf_model_destroy(trf_model *model)
 {
@@ -61,21 +67,19 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf__free(&hooks, model->metadata, model->metadata_bytes);
     if (model->map) TRF_OS(unmap)(model->map, model->map_bytes);
     else {
-        model->run.backend->release(&model->run, model->weights,
-                                    trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+        model->run.backend->release(&model->run, model->weights, trf__arena_bytes(&model->layout));
         if (model->packed)
             model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     }
-    trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
-    trf__free(&hooks, model->layout.specs,
-              trf__bytes(model->layout.n_parts, sizeof(trf__sublayer_spec)));
+    TRF__FREE(&hooks, model->layout.params, model->layout.n_params);
+    TRF__FREE(&hooks, model->layout.specs, model->layout.n_parts);
     trf__free(&hooks, model, sizeof *model);
 }
 
 /* Bytes of a model with this layout: its object, its lists and its floats. */
 TRF__FN size_t trf__layout_memory(const trf__layout *layout)
 {
-    return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
+    return trf__add_size(trf__arena_bytes(layout),
                          sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
                          + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
@@ -263,14 +267,21 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
+/* The end of making a model: after a failure there is none. */
+TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
+{
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
 /* With memory for weights, which are not written yet. */
 TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
                                   int32_t end, trf_error *err)
 {
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    trf_status status = trf__model_weights(*out, err);
-    if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
-    return status;
+    return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
@@ -283,13 +294,11 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
-/* The end of making a model: its weights are there, or it is destroyed. */
+/* Waits for the weights of a new model. */
 TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
 {
-    const trf_model *m = *model;
-    trf_status status = m->run.backend->sync(&m->run, err);
-    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
-    trf__warn_if_slow(m);
+    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
+    trf__warn_if_slow(*model);
     return TRF_OK;
 }
 
@@ -335,8 +344,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     TRF__TRY(trf__stage_new(model, config, o.first_layer, o.end_layer, err));
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
-    else m->run.backend->zero(&m->run, m->weights,
-                              trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
     return trf__model_made(model, err);
 }
 

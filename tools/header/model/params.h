@@ -389,24 +389,19 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
 /* The norms of the embeddings, and the last ones. */
 TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 {
-    static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
-                                            {"decoder.norm.weight", "decoder.norm.bias"}};
-    static const char *const embed_norms[2][2] = {
+    static const char *const names[4][2] = {
         {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
-        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
-    for (int stack = 0; stack < 2; stack++) {
-        trf__norm_params *norm = &layout->model.embed_norm[stack];
-        layout->absent = !layout->range.embeds[stack];
+        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"},
+        {"encoder.norm.weight", "encoder.norm.bias"},
+        {"decoder.norm.weight", "decoder.norm.bias"}};
+    for (int i = 0; i < 4; i++) {
+        int last = i >= 2, stack = i % 2;
+        trf__norm_params *norm = last ? &layout->model.final_norm[stack]
+                                      : &layout->model.embed_norm[stack];
+        layout->absent = !(last ? layout->range.ends : layout->range.embeds)[stack];
         norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && c->embedding_norm)
-            trf__add_norm_params(layout, c, norm, NULL, 0, embed_norms[stack]);
-    }
-    for (int stack = 0; stack < 2; stack++) {
-        trf__norm_params *norm = &layout->model.final_norm[stack];
-        layout->absent = !layout->range.ends[stack];
-        norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_norm_params(layout, c, norm, NULL, 0, norms[stack]);
+        if (trf__layers(c, stack) && (last ? trf__has_final_norm(c, stack) : c->embedding_norm))
+            trf__add_norm_params(layout, c, norm, NULL, 0, names[i]);
     }
 }
 
