@@ -7728,6 +7728,11 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
+/* The head of a function that computes tile number `tile` of an op. */
+#define TRF__TILE(name) \
+    TRF__FN void name(TRF__UNUSED const trf__run *run, const void *job, int64_t tile, \
+                      TRF__UNUSED int worker)
+
 /* An op that is nothing but its tiles: so many calls of `tile`. j: the op. */
 #define TRF__TILED_OP(name, type, tile, n_tiles) \
     TRF__FN void name(const trf__run *run, const type *j) { trf__tiles(run, n_tiles, tile, j); }
@@ -10579,11 +10584,10 @@ typedef struct trf__conversion {
     int64_t rows;               /* of a tile */
 } trf__conversion;
 
-TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__convert_tile)
 {
     const trf__conversion *j = (const trf__conversion *)job;
     const trf__product *p = j->p;
-    (void)worker;
     for (int64_t i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
         j->format->convert((char *)(void *)trf__cpu_of(run)->work + (size_t)i * p->left_step,
                            p->a.at + i * p->a.row, p->k);
@@ -10746,7 +10750,7 @@ TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 }
 
 /* One tile of C: the pointers of the whole product, moved to the tile. */
-TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__product_tile)
 {
     const trf__product_job *j = (const trf__product_job *)job;
     int64_t across = trf__ceil_div(j->p.n, j->columns);
@@ -10768,7 +10772,7 @@ TRF__FN int64_t trf__pack_each(const trf__format *format)
 
 /* Packs a part of B into cpu->work: all rows of one panel, or, if B is row-major, some rows of all
    panels, so that memory is read in order. */
-TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__work_tile)
 {
     const trf__product_job *j = (const trf__product_job *)job;
     const trf__product *p = &j->p;
@@ -10777,7 +10781,6 @@ TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, 
     int64_t row = by_rows ? tile * each : 0, column = by_rows ? 0 : tile * each;
     int64_t deep = by_rows ? trf__min64(each, p->k - row) : p->k;
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + each);
-    (void)worker;
     for (; column < end; column += 16)
         format->panel(trf__cpu_of(run)->work, p->k, row, column,
                       trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
@@ -10968,12 +10971,11 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
 
-TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pack_tile)
 {
     const trf__pack *j = (const trf__pack *)job;
     const trf__format *format = &trf__formats[j->format];
     int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
-    (void)run; (void)worker;
     if (j->stored) {
         format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
         return;
@@ -11064,14 +11066,13 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   order of rows.
 
 /* The weight may be only packed: then a row is read through its format. */
-TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__embed_tile)
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
     int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
@@ -11098,12 +11099,11 @@ TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->row
 #if !defined(TRF_NO_TRAIN)
 
 /* dy = drop(dy), in place. */
-TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__embed_drop_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
@@ -11136,13 +11136,11 @@ TRF__FN void trf__table_gradient(const trf__embed_gradient *j, trf_real *table, 
 }
 
 /* A tile writes only its own columns, so two rows with the same id never meet in two threads. */
-TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                      int worker)
+TRF__TILE(trf__embed_gradient_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
     int64_t c = tile * 16, n = j->d - c;
-    (void)run; (void)worker;
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
     for (int64_t k = 0; k < j->groups.n; k++) {
         const int32_t *rows = j->groups.rows;
@@ -11226,11 +11224,10 @@ typedef struct trf__dw_job {
 
 enum { TRF__SUMS_TILE = 64 };
 
-TRF__FN void trf__sums_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__sums_tile)
 {
     const trf__dw_job *j = (const trf__dw_job *)job;
     int64_t c = tile * TRF__SUMS_TILE;
-    (void)run; (void)worker;
     trf__column_sums(j->db + c, j->dy + c, j->rows, trf__min64(TRF__SUMS_TILE, j->out - c), j->ld,
                      j->first);
 }
@@ -11340,13 +11337,12 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
     }
 }
 
-TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__activate_tile)
 {
     const trf__activate *j = (const trf__activate *)job;
     int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
@@ -11370,14 +11366,12 @@ TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                         int worker)
+TRF__TILE(trf__activate_gradient_tile)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
     int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
@@ -11458,13 +11452,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
 /* A tile is TRF__ROTATED rows. */
 enum { TRF__ROTATED = 16 };
 
-TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
     int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    (void)run;
-    (void)worker;
     for (; row < end; row++) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
@@ -11480,13 +11472,11 @@ TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
-TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    (void)run;
-    (void)worker;
     for (; i < end; i++) x[i] *= s->factor;
 }
 
@@ -11869,7 +11859,7 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
 /* No keys: out = 0. One query of a search: trf__attention_of_one. An area: append_kv has stored the
    keys transposed. Else keys and values are packed. A causal block multiplies only the keys that
    its last query sees. */
-TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__attention_tile)
 {
     const trf__attention *a = (const trf__attention *)job;
     trf__head h = trf__head_of(&a->in, tile);
@@ -11922,8 +11912,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
 TRF__TILED_OP(trf__cpu_attention, trf__attention, trf__attention_tile, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
-TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
-                                         int worker)
+TRF__TILE(trf__attention_weights_tile)
 {
     const trf__attention_weights *a = (const trf__attention_weights *)job;
     trf__head h = trf__head_of(&a->in, a->head);
@@ -12063,8 +12052,7 @@ TRF__FN void trf__bias_partial(const trf__attention_gradient *a, const trf__head
         partial[trf__bias_row(bias, t - h->span->n_key + 1)] += dbias[t];
 }
 
-TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                          int worker)
+TRF__TILE(trf__attention_gradient_tile)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
     int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads;
@@ -12143,12 +12131,11 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 }
 
 /* s may be x: each element is read before it is written. */
-TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__add_norm_tile)
 {
     const trf__norm *j = (const trf__norm *)job;
     int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
@@ -12225,12 +12212,11 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 
 /* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
    dy + dy2. */
-TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
@@ -12250,13 +12236,12 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
 
 /* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order (see
    trf__column_sums). */
-TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__norm_gain_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t d = j->d, c = tile * 16, n = d - c;
     trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
     trf__v16 all_bias = j->first || !j->dbias ? trf__set(0) : trf__load_n(j->dbias + c, n);
-    (void)run; (void)worker;
     for (int64_t r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
         for (int64_t row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
@@ -12292,14 +12277,13 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 // sequence.
 
 /* One sequence: columns of its first n rows are added in order. */
-TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pool_tile)
 {
     const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
     const trf_real *x = trf__from(j->from) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
-    (void)run; (void)worker;
     for (c = 0; c < j->d; c += 16) {
         trf__v16 sum = trf__set(0);
         for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
@@ -12312,7 +12296,7 @@ TRF__TILED_OP(trf__cpu_pool, trf__pool, trf__pool_tile, j->n_spans)
 #if !defined(TRF_NO_TRAIN)
 
 /* `from` and `to` change roles: dy has one row a sequence, dx all of them. */
-TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pool_gradient_tile)
 {
     const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
@@ -12320,7 +12304,6 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
     trf_real *dx = trf__to(j->to) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most);
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
-    (void)run; (void)worker;
     for (int64_t r = 0; r < span->n_query; r++)
         for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dx + r * j->d + c,
@@ -12616,7 +12599,7 @@ TRF__FN int trf__loss_dx_later(const trf__run *run, const trf__product *logits)
 
 /* Phase one for some rows of the group. The products run inside the tile: its logits are still in
    the cache when dx reads them. */
-TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__loss_rows_tile)
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
@@ -12732,13 +12715,12 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 // in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
-TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__clip_tile)
 {
     const trf__clip *j = (const trf__clip *)job;
     const trf_real *x = j->gradients + j->tiles[tile].begin;
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i, n = j->tiles[tile].n;
-    (void)run; (void)worker;
     for (i = 0; i + 8 <= n; i += 8)
         for (int lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
@@ -12768,12 +12750,10 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 //
 //   to = to + from
 
-TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__accumulate_tile)
 {
     const trf__accumulate *a = (const trf__accumulate *)job;
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
-    (void)run;
-    (void)worker;
     if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
@@ -12785,12 +12765,11 @@ TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
 //
 //   to = to + share * (from - to)
 
-TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__average_tile)
 {
     const trf__average *a = (const trf__average *)job;
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
-    (void)run; (void)worker;
     for (; i < end; i += 16) {
         trf__v16 to = trf__load_n(a->to + i, end - i);
         trf__v16 from = trf__load_n(a->from + i, end - i);
@@ -12818,7 +12797,7 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
    written only once. */
-TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
     const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
@@ -12836,7 +12815,6 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 least_root = trf__set((trf_real)j->least_root);
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
         shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
-    (void)worker;
     for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
@@ -13022,7 +13000,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
 
 /* Project some rows onto one slice. Tiles of one slice follow each other, as they read the same
    weights. */
-TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__top_slice_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
@@ -41878,4 +41856,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2861917009
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1249060194

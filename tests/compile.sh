@@ -182,7 +182,7 @@ if [ -z "$can_avx2" ]; then
 fi
 if command -v clang >/dev/null; then
     msvc="clang -std=c11 -fms-compatibility -fms-extensions -fgnuc-version=0 -U__clang__ -DTRF_NO_CBLAS"
-    msvc="$msvc -I'$root' -Wall -Wextra"
+    msvc="$msvc -I'$root' -Wall -Wextra -Wno-unused-parameter"
     job "the public half uses no extension of GNU, by the rules of MSVC as far as clang knows them" \
         "echo '#include \"transformer.h\"' >public.c && $msvc -Wpedantic -Werror -fsyntax-only public.c"
     job "nor does the implementation" \

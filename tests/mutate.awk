@@ -62,6 +62,7 @@ function title_of(head,    s)
         return s
     }
     sub(/[{=;].*/, "", s)
+    if (sub(/^TRF__TILE\(/, "", s)) { sub(/\).*/, "", s); return s }
     if (match(s, /trf_[a-z0-9_]*(\(|$)/) || match(s, /[a-z][A-Za-z0-9_]*\(/))
         return bare(substr(s, RSTART))
     sub(/[[ ]*[^A-Za-z0-9_]*(\[.*)?$/, "", s)
@@ -105,7 +106,7 @@ NR == FNR {
         define(title_of(head), begin, FNR)
         begin = 0
     }
-    else if (round <= 0 && head ~ /^ TRF__[A-Z_]+\(/) begin = 0      # a macro that makes a function
+    else if (round <= 0 && head ~ /^ TRF__[A-Z_]+\(/ && head !~ /^ TRF__TILE\(/) begin = 0  # a macro that makes a function
     next
 }
 

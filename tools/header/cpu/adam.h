@@ -20,13 +20,12 @@
 // in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
-TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__clip_tile)
 {
     const trf__clip *j = (const trf__clip *)job;
     const trf_real *x = j->gradients + j->tiles[tile].begin;
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i, n = j->tiles[tile].n;
-    (void)run; (void)worker;
     for (i = 0; i + 8 <= n; i += 8)
         for (int lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
@@ -56,12 +55,10 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 //
 //   to = to + from
 
-TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__accumulate_tile)
 {
     const trf__accumulate *a = (const trf__accumulate *)job;
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
-    (void)run;
-    (void)worker;
     if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
     else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
 }
@@ -73,12 +70,11 @@ TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
 //
 //   to = to + share * (from - to)
 
-TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__average_tile)
 {
     const trf__average *a = (const trf__average *)job;
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
-    (void)run; (void)worker;
     for (; i < end; i += 16) {
         trf__v16 to = trf__load_n(a->to + i, end - i);
         trf__v16 from = trf__load_n(a->from + i, end - i);
@@ -106,7 +102,7 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
    written only once. */
-TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
     const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
@@ -124,7 +120,6 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 least_root = trf__set((trf_real)j->least_root);
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
         shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
-    (void)worker;
     for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),

@@ -64,13 +64,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
 /* A tile is TRF__ROTATED rows. */
 enum { TRF__ROTATED = 16 };
 
-TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
     int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    (void)run;
-    (void)worker;
     for (; row < end; row++) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
@@ -86,13 +84,11 @@ TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
 
 enum { TRF__SCALED = 4096 };        /* numbers of a tile */
 
-TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    (void)run;
-    (void)worker;
     for (; i < end; i++) x[i] *= s->factor;
 }
 
@@ -475,7 +471,7 @@ TRF__FN void trf__attention_tiles(const trf__run *run, const trf__attention *a, 
 /* No keys: out = 0. One query of a search: trf__attention_of_one. An area: append_kv has stored the
    keys transposed. Else keys and values are packed. A causal block multiplies only the keys that
    its last query sees. */
-TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__attention_tile)
 {
     const trf__attention *a = (const trf__attention *)job;
     trf__head h = trf__head_of(&a->in, tile);
@@ -528,8 +524,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
 TRF__TILED_OP(trf__cpu_attention, trf__attention, trf__attention_tile, j->in.n_spans * j->in.heads)
 
 /* P of one head for the caller, without dropout. */
-TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
-                                         int worker)
+TRF__TILE(trf__attention_weights_tile)
 {
     const trf__attention_weights *a = (const trf__attention_weights *)job;
     trf__head h = trf__head_of(&a->in, a->head);
@@ -669,8 +664,7 @@ TRF__FN void trf__bias_partial(const trf__attention_gradient *a, const trf__head
         partial[trf__bias_row(bias, t - h->span->n_key + 1)] += dbias[t];
 }
 
-TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                          int worker)
+TRF__TILE(trf__attention_gradient_tile)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
     int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads;

@@ -86,14 +86,13 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   order of rows.
 
 /* The weight may be only packed: then a row is read through its format. */
-TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__embed_tile)
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
     int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
@@ -120,12 +119,11 @@ TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->row
 #if !defined(TRF_NO_TRAIN)
 
 /* dy = drop(dy), in place. */
-TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__embed_drop_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     int64_t tile_rows = trf__tile_rows(j->d);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
@@ -158,13 +156,11 @@ TRF__FN void trf__table_gradient(const trf__embed_gradient *j, trf_real *table, 
 }
 
 /* A tile writes only its own columns, so two rows with the same id never meet in two threads. */
-TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                      int worker)
+TRF__TILE(trf__embed_gradient_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
     int64_t c = tile * 16, n = j->d - c;
-    (void)run; (void)worker;
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
     for (int64_t k = 0; k < j->groups.n; k++) {
         const int32_t *rows = j->groups.rows;

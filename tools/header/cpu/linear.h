@@ -68,11 +68,10 @@ typedef struct trf__dw_job {
 
 enum { TRF__SUMS_TILE = 64 };
 
-TRF__FN void trf__sums_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__sums_tile)
 {
     const trf__dw_job *j = (const trf__dw_job *)job;
     int64_t c = tile * TRF__SUMS_TILE;
-    (void)run; (void)worker;
     trf__column_sums(j->db + c, j->dy + c, j->rows, trf__min64(TRF__SUMS_TILE, j->out - c), j->ld,
                      j->first);
 }
@@ -182,13 +181,12 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
     }
 }
 
-TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__activate_tile)
 {
     const trf__activate *j = (const trf__activate *)job;
     int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
@@ -212,14 +210,12 @@ TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile,
-                                         int worker)
+TRF__TILE(trf__activate_gradient_tile)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
     int64_t tile_rows = trf__tile_rows(j->width);
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * tile_rows; row < end; row++) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);

@@ -297,7 +297,7 @@ TRF__FN int trf__loss_dx_later(const trf__run *run, const trf__product *logits)
 
 /* Phase one for some rows of the group. The products run inside the tile: its logits are still in
    the cache when dx reads them. */
-TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__loss_rows_tile)
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;

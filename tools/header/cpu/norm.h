@@ -54,12 +54,11 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 }
 
 /* s may be x: each element is read before it is written. */
-TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__add_norm_tile)
 {
     const trf__norm *j = (const trf__norm *)job;
     int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
@@ -136,12 +135,11 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 
 /* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
    dy + dy2. */
-TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    (void)worker;
     for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
@@ -161,13 +159,12 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
 
 /* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order (see
    trf__column_sums). */
-TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__norm_gain_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t d = j->d, c = tile * 16, n = d - c;
     trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
     trf__v16 all_bias = j->first || !j->dbias ? trf__set(0) : trf__load_n(j->dbias + c, n);
-    (void)run; (void)worker;
     for (int64_t r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
         for (int64_t row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
@@ -203,14 +200,13 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 // sequence.
 
 /* One sequence: columns of its first n rows are added in order. */
-TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pool_tile)
 {
     const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
     const trf_real *x = trf__from(j->from) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
-    (void)run; (void)worker;
     for (c = 0; c < j->d; c += 16) {
         trf__v16 sum = trf__set(0);
         for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
@@ -223,7 +219,7 @@ TRF__TILED_OP(trf__cpu_pool, trf__pool, trf__pool_tile, j->n_spans)
 #if !defined(TRF_NO_TRAIN)
 
 /* `from` and `to` change roles: dy has one row a sequence, dx all of them. */
-TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pool_gradient_tile)
 {
     const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
@@ -231,7 +227,6 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
     trf_real *dx = trf__to(j->to) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most);
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
-    (void)run; (void)worker;
     for (int64_t r = 0; r < span->n_query; r++)
         for (int64_t c = 0; c < j->d; c += 16)
             trf__store_n(dx + r * j->d + c,

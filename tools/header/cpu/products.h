@@ -52,11 +52,10 @@ typedef struct trf__conversion {
     int64_t rows;               /* of a tile */
 } trf__conversion;
 
-TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__convert_tile)
 {
     const trf__conversion *j = (const trf__conversion *)job;
     const trf__product *p = j->p;
-    (void)worker;
     for (int64_t i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
         j->format->convert((char *)(void *)trf__cpu_of(run)->work + (size_t)i * p->left_step,
                            p->a.at + i * p->a.row, p->k);
@@ -219,7 +218,7 @@ TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 }
 
 /* One tile of C: the pointers of the whole product, moved to the tile. */
-TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__product_tile)
 {
     const trf__product_job *j = (const trf__product_job *)job;
     int64_t across = trf__ceil_div(j->p.n, j->columns);
@@ -241,7 +240,7 @@ TRF__FN int64_t trf__pack_each(const trf__format *format)
 
 /* Packs a part of B into cpu->work: all rows of one panel, or, if B is row-major, some rows of all
    panels, so that memory is read in order. */
-TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__work_tile)
 {
     const trf__product_job *j = (const trf__product_job *)job;
     const trf__product *p = &j->p;
@@ -250,7 +249,6 @@ TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, 
     int64_t row = by_rows ? tile * each : 0, column = by_rows ? 0 : tile * each;
     int64_t deep = by_rows ? trf__min64(each, p->k - row) : p->k;
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + each);
-    (void)worker;
     for (; column < end; column += 16)
         format->panel(trf__cpu_of(run)->work, p->k, row, column,
                       trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,

@@ -171,7 +171,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
 
 /* Project some rows onto one slice. Tiles of one slice follow each other, as they read the same
    weights. */
-TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__top_slice_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;

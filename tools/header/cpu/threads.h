@@ -112,6 +112,11 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
+/* The head of a function that computes tile number `tile` of an op. */
+#define TRF__TILE(name) \
+    TRF__FN void name(TRF__UNUSED const trf__run *run, const void *job, int64_t tile, \
+                      TRF__UNUSED int worker)
+
 /* An op that is nothing but its tiles: so many calls of `tile`. j: the op. */
 #define TRF__TILED_OP(name, type, tile, n_tiles) \
     TRF__FN void name(const trf__run *run, const type *j) { trf__tiles(run, n_tiles, tile, j); }

@@ -141,12 +141,11 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
 
-TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__TILE(trf__pack_tile)
 {
     const trf__pack *j = (const trf__pack *)job;
     const trf__format *format = &trf__formats[j->format];
     int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
-    (void)run; (void)worker;
     if (j->stored) {
         format->stored(j->packed, j->stored, row, end - row, j->in, j->scales);
         return;
