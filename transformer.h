@@ -13970,10 +13970,6 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 #define TRF__ACT_OP(name, type, threads, tiles, ...) \
     TRF__LAUNCHED_OP(name, type, threads, tiles, TRF__OF_ACT(run, trf__gpu_##name), __VA_ARGS__)
 
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
-
 // >>products       cuBLASLt, to which our row-major (rows, columns) is (columns, rows)
 //
 // Products of floats use full precision, not TF32. All sums are in float; partial sums of a split k
@@ -14357,10 +14353,6 @@ TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
     trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
                 (trf__bf16 *)j->packed, j->weights, n);
 }
-
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
 
 // >>cuda-dropout
 //
@@ -14775,10 +14767,6 @@ template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
 
 TRF__LAUNCHED_OP(scale, trf__scale, TRF__CUDA_THREADS, trf__tiles_of(j->n),
                  TRF__OF_ACT(run, trf__gpu_scale_all), *j)
-
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
 
 // >>cuda-attention
 //
@@ -15386,10 +15374,6 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
 
 TRF__ACT_OP(attention_weights, trf__attention_weights, TRF__CUDA_THREADS, j->in.max_queries, *j)
 
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
-
 #if !defined(TRF_NO_TRAIN)
 
 // >>cuda-attention-gradient  its gradients, a block a tile
@@ -15950,10 +15934,6 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 
 #endif
 
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
-
 // >>cuda-norm
 //
 // The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
@@ -16135,10 +16115,6 @@ template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
 TRF__ACT_OP(pool_gradient, trf__pool, 128, j->n_spans, *j)
 
 #endif
-
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
 
 // >>cuda-loss      the vocabulary projection and its loss, in chunks of rows
 //
@@ -16515,10 +16491,6 @@ TRF__LAUNCHED_OP(adam, trf__adam, TRF__CUDA_THREADS, j->n_tiles, trf__gpu_adam, 
 
 #endif
 
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
-
 // >>cuda-top       the best next tokens of a row of logits
 //
 // The formulas are in >>top. All logits of the live rows exist here: there are few rows.
@@ -16816,10 +16788,6 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
 }
 
 TRF__LAUNCHED_OP(reorder, trf__reorder, TRF__CUDA_THREADS, 1, trf__gpu_reorder, *j)
-
-#endif /* TRF__CUDA */
-
-#if TRF__CUDA
 
 // >>cuda-state
 //
@@ -17465,10 +17433,6 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
     if (int8) snprintf(text + used, bytes - used, "; in 8 bits: %s", int8);
     return text;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
@@ -22002,10 +21966,6 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
                       "source_tagged", "source_tagged needs an encoder-decoder model");
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
@@ -22273,10 +22233,6 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     return trf__device_check(&c->device, err);
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>padded         parts of a batch; joined pairs; from padded arrays and to them
 //
@@ -22438,10 +22394,6 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
@@ -22947,10 +22899,6 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     }
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
@@ -23341,10 +23289,6 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
     return model && name ? trf__param_named(&model->layout, name) : -1;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>model-texts    vocabularies and metadata
 
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
@@ -23525,10 +23469,6 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      (unsigned long long)size);
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>model-copies   copies, means, weights of other models
 
 /* What reads or changes the floats of matrices is not for a model that has none. */
@@ -23674,10 +23614,6 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = n_written;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
@@ -23958,10 +23894,6 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 }
 
 #endif
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>stacks         what the encoder and the decoder consist of
 
@@ -24401,10 +24333,6 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     return trf__block_layout(&count, NULL, 0);
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>alike          models that answer together, or teach one another
 
 /* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
@@ -24464,10 +24392,6 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
@@ -24797,10 +24721,6 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     return TRF_OK;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>pass-pack      weights as the device keeps them for products
 
 /* Bytes of the packed weights of a layout's parameters. */
@@ -25105,10 +25025,6 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = packed;
     return bytes;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
 //
@@ -25514,10 +25430,6 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     trf__block_upload(pass, trf__block_layout(pass, pass->block.device, 1));
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
@@ -25943,10 +25855,6 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
     return l;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 #if !defined(TRF_NO_TRAIN)
 
 // >>backward       the mirror of >>forward
@@ -26292,10 +26200,6 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 
 #endif
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
 //
@@ -26457,11 +26361,7 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 
 #endif
 
-TRF__FOR_SPEED
-
 #if !defined(TRF_NO_TRAIN)
-
-TRF__FOR_SIZE
 
 // >>trainer        a model in training: what it owns
 
@@ -26976,10 +26876,6 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>teachers       trained models whose answers a trainer's model learns
 //
 // Before a part's own forward pass each teacher computes the part without dropout, and the op `mix`
@@ -27112,10 +27008,6 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     trainer->pass.back.options_set++;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>reduce         sums of gradients over parts and ranks
 //
@@ -27764,10 +27656,6 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     return TRF_OK;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>stages         a model split by layers
 //
 // A stage runs the passes of >>forward and >>backward over the layers that it has. A seam is the
@@ -28148,10 +28036,6 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     return TRF_OK;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>updater        the same step over the caller's tensors
 //
 // An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
@@ -28301,9 +28185,9 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater)
     return updater ? &updater->state : NULL;
 }
 
-TRF__FOR_SPEED
-
 #endif
+
+TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
 // >>token-files    pairs of ids in a file, for a corpus larger than memory
@@ -30198,10 +30082,6 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
                       "(`each` of trf_translate_options and of trf_reader_score), or a text");
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>reader         the passes of models that answer as one, and memory for what they give
 //
@@ -30327,10 +30207,6 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
     rest->target = trf__some_sequences(&rest->target, n, count - n, target);
     return trf__pass_sides(pass, &part, sides, 0, err);
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>scores         log-probabilities of targets, and vectors of texts
 
@@ -30626,10 +30502,6 @@ TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *
                  (int)c->head);
     return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>read           rows, states, logits and attention of a pass, and a pass that begins half-way
 //
@@ -31323,10 +31195,6 @@ TRF_API trf_search trf_search_defaults(void)
     return search;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>languages      the tokens that stand for languages
 //
 // A model of many languages is told them by tokens: the first or last of the source, the first of
@@ -31430,10 +31298,6 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     *search = found;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
@@ -32878,10 +32742,6 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     return status;
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>search-calls   a call, cut into rounds
 //
 // Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
@@ -33287,10 +33147,6 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
 }
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
@@ -33505,10 +33361,6 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
     *bytes = all - before;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>window         which ids a sequence reads, and when older ones leave
 //
@@ -41132,10 +40984,6 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
 }
 #endif
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>blocks-shape   what all blocks of attention check
 //
 // Sequences lie one after another in q, k and v; trf_attention_shape gives their lengths.
@@ -41651,10 +41499,6 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 }
 #endif
 
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
-
 // >>blocks-feed-forward
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
@@ -41856,4 +41700,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1249060194
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1011367696

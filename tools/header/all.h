@@ -120,8 +120,12 @@ extern "C" {
 
 #if defined(TRF_IMPLEMENTATION)                    /* a column ends here */
 
+TRF__FOR_SIZE
+
 #include "device/backend.h"
 #include "device/tensors.h"
+
+TRF__FOR_SPEED
 
 #include "system/text.h"
 #include "system/files.h"
@@ -138,6 +142,8 @@ extern "C" {
 #include "text/byte_bpe.h"
 #include "text/byte_bpe_text.h"
 #include "text/vocab_use.h"
+
+TRF__FOR_SIZE
 
 #include "model/checks.h"
 #include "model/config.h"
@@ -168,27 +174,44 @@ extern "C" {
 
 #endif
 
+TRF__FOR_SPEED
+
 #include "data/token_files.h"
 #include "data/token_writing.h"
 #include "data/corpus.h"
 #include "data/corpus_calls.h"
 #include "data/noise.h"
 
+TRF__FOR_SIZE
+
 #include "read/ensemble.h"
 #include "read/reader.h"
 #include "read/labels.h"
 #include "read/read.h"
+
+TRF__FOR_SPEED
+
 #include "read/rank.h"
+
+TRF__FOR_SIZE
 
 #include "search/options.h"
 #include "search/languages.h"
 #include "search/translator.h"
+
+TRF__FOR_SPEED
+
 #include "search/required.h"
 #include "search/hypotheses.h"
+
+TRF__FOR_SIZE
+
 #include "search/rounds.h"
 #include "search/calls.h"
 #include "search/sampling.h"
 #include "search/sampler.h"
+
+TRF__FOR_SPEED
 
 #include "files/container.h"
 #include "files/reading.h"
@@ -214,9 +237,13 @@ extern "C" {
 
 #endif
 
+TRF__FOR_SIZE
+
 #include "blocks/blocks.h"
 #include "blocks/attention.h"
 #include "blocks/feed_forward.h"
+
+TRF__FOR_SPEED
 
 #endif /* TRF_IMPLEMENTATION */
 

@@ -1,8 +1,9 @@
 # Joins files: awk [-v lines=1] -v files=LIST -f names.awk -f join.awk all.h, in the folder of all.h (see join.sh).
 #
 # A line #include "cpu/gemm.h" stands for the text of that file; the first such line writes it. Refused:
-# a file that is missing or in nobody's includes, a circle, an order against all.h. lines=1: before each
-# line stand its file and number, and a tab.
+# a file that is missing or in nobody's includes, a circle, an order against all.h. Where a file ends with
+# "#endif /* TRF__CUDA */" and the next begins with that condition, it goes on. lines=1: before each line
+# stand its file and number, and a tab.
 
 function refuse(why) { print "tools/header: " why >"/dev/stderr"; bad = 1; exit 1 }
 
@@ -42,7 +43,10 @@ function print_all(    i, k)
             print (lines ? "base/levels.h:0\t" : "") "#define " names[k] " TRF__NAMED(" names[k] ")"
 }
 
-function write(file,    i, begun)
+# Whether a file begins with the condition that has just ended, "#endif /* CONDITION */".
+function goes_on_from(text) { return out[count_out] == "#endif /* " substr(text, 5) " */" && out[count_out - 1] == "" }
+
+function write(file,    i, begun, goes_on)
 {
     written[file] = 1
     for (i = 1; i <= count[file]; i++)
@@ -51,9 +55,14 @@ function write(file,    i, begun)
             if (place[used[file, i]] > place[now]) refuse(file " includes " used[file, i] ", which comes later in " root)
             if (!written[used[file, i]]) write(used[file, i])
         } else if (begun || file == root || (line[file, i] != "" && line[file, i] != "#pragma once")) {
-            if (ended && file != root && !begun) put(file, 0, "")       # a blank line between two files
+            if (ended && file != root && !begun) {
+                if (goes_on = goes_on_from(line[file, i]) && line[file, i + 1] == "") count_out -= 2
+                put(file, 0, "")                        # a blank line between two files
+            }
+            if (begun || !goes_on) put(file, i, line[file, i])
+            else i++                                    # the blank line behind the condition
             begun = 1
-            put(file, i, line[file, i])
+            goes_on = 0
         }
     ended = file != root
 }

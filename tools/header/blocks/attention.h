@@ -13,8 +13,6 @@
 #include "pass/sublayers.h"
 #include "blocks/blocks.h"
 
-TRF__FOR_SIZE
-
 // >>blocks-shape   what all blocks of attention check
 //
 // Sequences lie one after another in q, k and v; trf_attention_shape gives their lengths.
@@ -529,5 +527,3 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     return trf__scores_end(context, call.sub.attention, dscore_bias, err);
 }
 #endif
-
-TRF__FOR_SPEED

@@ -15,8 +15,6 @@
 #include "pass/pass.h"
 #include "pass/rows.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions on the caller's tensors
 //
@@ -438,5 +436,3 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
     TRF__ISSUE(norm_gradient, n);
 }
 #endif
-
-TRF__FOR_SPEED

@@ -16,8 +16,6 @@
 #include "blocks/blocks.h"
 #include "blocks/attention.h"
 
-TRF__FOR_SIZE
-
 // >>blocks-feed-forward
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
@@ -190,5 +188,3 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     *loss = sums.loss;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

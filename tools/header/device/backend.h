@@ -11,8 +11,6 @@
 #include "cpu/state.h"
 #include "cuda/state.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
@@ -535,5 +533,3 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
     if (int8) snprintf(text + used, bytes - used, "; in 8 bits: %s", int8);
     return text;
 }
-
-TRF__FOR_SPEED

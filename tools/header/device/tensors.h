@@ -7,8 +7,6 @@
 #include "base/vector.h"
 #include "ops/ops.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
 //
@@ -115,5 +113,3 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
                      "%lld", name, (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
-
-TRF__FOR_SPEED

@@ -10,8 +10,6 @@
 #include "text/vocab_use.h"
 #include "model/checks.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>padded         parts of a batch; joined pairs; from padded arrays and to them
 //
@@ -173,5 +171,3 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

@@ -6,8 +6,6 @@
 #include "base/errors.h"
 #include "base/memory.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>checks         what a configuration implies; ids and lengths of sequences
 //
@@ -171,5 +169,3 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
     return TRF__OK_IF(!tagged || c->kind == TRF_ENCODER_DECODER, TRF_E_INVALID_ARG, -1,
                       "source_tagged", "source_tagged needs an encoder-decoder model");
 }
-
-TRF__FOR_SPEED

@@ -11,8 +11,6 @@
 #include "device/backend.h"
 #include "model/checks.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
@@ -279,5 +277,3 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
-
-TRF__FOR_SPEED

@@ -13,8 +13,6 @@
 #include "model/model.h"
 #include "model/texts.h"
 
-TRF__FOR_SIZE
-
 // >>model-copies   copies, means, weights of other models
 
 /* What reads or changes the floats of matrices is not for a model that has none. */
@@ -160,5 +158,3 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = n_written;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

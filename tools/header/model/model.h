@@ -18,8 +18,6 @@
 #include "model/config.h"
 #include "model/params.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
@@ -409,5 +407,3 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 {
     return model && name ? trf__param_named(&model->layout, name) : -1;
 }
-
-TRF__FOR_SPEED

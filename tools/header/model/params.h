@@ -8,8 +8,6 @@
 #include "device/backend.h"
 #include "model/checks.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
@@ -513,5 +511,3 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
                                * (2 * trf__uniform(c->seed, stream, k) - 1));
     }
 }
-
-TRF__FOR_SPEED

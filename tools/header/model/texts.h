@@ -14,8 +14,6 @@
 #include "model/checks.h"
 #include "model/model.h"
 
-TRF__FOR_SIZE
-
 // >>model-texts    vocabularies and metadata
 
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
@@ -195,5 +193,3 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      "expected room for %llu bytes, got %llu", (unsigned long long)n + 1,
                      (unsigned long long)size);
 }
-
-TRF__FOR_SPEED

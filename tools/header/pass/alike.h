@@ -12,8 +12,6 @@
 #include "model/texts.h"
 #include "pass/stacks.h"
 
-TRF__FOR_SIZE
-
 // >>alike          models that answer together, or teach one another
 
 /* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
@@ -73,5 +71,3 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);
 }
-
-TRF__FOR_SPEED

@@ -14,8 +14,6 @@
 #include "pass/packed.h"
 #include "pass/forward.h"
 
-TRF__FOR_SIZE
-
 #if !defined(TRF_NO_TRAIN)
 
 // >>backward       the mirror of >>forward
@@ -360,5 +358,3 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 }
 
 #endif
-
-TRF__FOR_SPEED

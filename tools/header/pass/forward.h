@@ -15,8 +15,6 @@
 #include "pass/pass.h"
 #include "pass/packed.h"
 
-TRF__FOR_SIZE
-
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
 // Training, evaluating, looking inside and decoding token by token all use this code. They differ
@@ -440,5 +438,3 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
     l.of_sequences = 1;
     return l;
 }
-
-TRF__FOR_SPEED

@@ -19,8 +19,6 @@
 #include "pass/stacks.h"
 #include "pass/pass.h"
 
-TRF__FOR_SIZE
-
 // >>pass-pack      weights as the device keeps them for products
 
 /* Bytes of the packed weights of a layout's parameters. */
@@ -325,5 +323,3 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = packed;
     return bytes;
 }
-
-TRF__FOR_SPEED

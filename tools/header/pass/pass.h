@@ -11,8 +11,6 @@
 #include "model/params.h"
 #include "pass/stacks.h"
 
-TRF__FOR_SIZE
-
 // >>pass-open      a pass over one model: its stacks and what they share
 
 /* Frees what trf__pass_alloc has made. */
@@ -340,5 +338,3 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     *pass = bigger;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

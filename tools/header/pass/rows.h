@@ -11,8 +11,6 @@
 #include "pass/stacks.h"
 #include "pass/pass.h"
 
-TRF__FOR_SIZE
-
 // >>rows           from a batch to rows: BOS, EOS and the shift
 //
 //   batch       source  5 9 7       target  8 4
@@ -417,5 +415,3 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     trf__block_upload(pass, trf__block_layout(pass, pass->block.device, 1));
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

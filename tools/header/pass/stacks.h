@@ -8,8 +8,6 @@
 #include "model/checks.h"
 #include "model/params.h"
 
-TRF__FOR_SIZE
-
 // >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
@@ -447,5 +445,3 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     count.decoder.n_self = count.decoder.n_cross = l->sentences;
     return trf__block_layout(&count, NULL, 0);
 }
-
-TRF__FOR_SPEED

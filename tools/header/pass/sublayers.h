@@ -3,8 +3,6 @@
 #include "base/impl.h"
 #include "ops/ops.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
 //
@@ -284,5 +282,3 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 }
 
 #endif
-
-TRF__FOR_SPEED

@@ -19,8 +19,6 @@
 #include "pass/rows.h"
 #include "pass/forward.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>ensemble       several models, one decoder's list of rows
 //
@@ -192,5 +190,3 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
                       "the models have different source vocabularies: give each its own ids "
                       "(`each` of trf_translate_options and of trf_reader_score), or a text");
 }
-
-TRF__FOR_SPEED

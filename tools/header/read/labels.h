@@ -26,8 +26,6 @@
 #include "read/ensemble.h"
 #include "read/reader.h"
 
-TRF__FOR_SIZE
-
 // >>scores         log-probabilities of targets, and vectors of texts
 
 /* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
@@ -322,5 +320,3 @@ TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *
                  (int)c->head);
     return trf__probabilities(reader, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
-
-TRF__FOR_SPEED

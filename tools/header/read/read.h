@@ -21,8 +21,6 @@
 #include "read/reader.h"
 #include "read/labels.h"
 
-TRF__FOR_SIZE
-
 // >>read           rows, states, logits and attention of a pass, and a pass that begins half-way
 //
 // While a part of the batch runs, its pass copies the attention of each sublayer and the state of
@@ -352,5 +350,3 @@ TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, i
     if (status != TRF_OK) TRF__ZERO(*reading);
     return status;
 }
-
-TRF__FOR_SPEED

@@ -19,8 +19,6 @@
 #include "pass/rows.h"
 #include "read/ensemble.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>reader         the passes of models that answer as one, and memory for what they give
 //
@@ -146,5 +144,3 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
     rest->target = trf__some_sequences(&rest->target, n, count - n, target);
     return trf__pass_sides(pass, &part, sides, 0, err);
 }
-
-TRF__FOR_SPEED

@@ -26,8 +26,6 @@
 #include "search/hypotheses.h"
 #include "search/rounds.h"
 
-TRF__FOR_SIZE
-
 // >>search-calls   a call, cut into rounds
 //
 // Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
@@ -432,5 +430,3 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
 }
-
-TRF__FOR_SPEED

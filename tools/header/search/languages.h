@@ -10,8 +10,6 @@
 #include "system/text.h"
 #include "model/texts.h"
 
-TRF__FOR_SIZE
-
 // >>languages      the tokens that stand for languages
 //
 // A model of many languages is told them by tokens: the first or last of the source, the first of
@@ -115,5 +113,3 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     *search = found;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

@@ -13,8 +13,6 @@
 #include "pass/packed.h"
 #include "read/ensemble.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and the rules of other systems
 //
@@ -259,5 +257,3 @@ TRF_API trf_search trf_search_defaults(void)
     search.max_tokens = 4096;
     return search;
 }
-
-TRF__FOR_SPEED

@@ -23,8 +23,6 @@
 #include "search/required.h"
 #include "search/hypotheses.h"
 
-TRF__FOR_SIZE
-
 // >>rounds         sentences searched together
 //
 // The sentences of a call are searched in rounds, longest first. A round searches as many at a time
@@ -400,5 +398,3 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     for (k = 0; k < t->reader.ensemble.n; k++) t->reader.ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
-
-TRF__FOR_SPEED

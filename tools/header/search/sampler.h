@@ -24,8 +24,6 @@
 #include "search/rounds.h"
 #include "search/sampling.h"
 
-TRF__FOR_SIZE
-
 // >>window         which ids a sequence reads, and when older ones leave
 //
 // Also the step itself: rows of all live sequences are collected in a list, read by one pass of the
@@ -544,5 +542,3 @@ TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int
     return sampler && sequence >= 0 && sequence < sampler->count
         ? &sampler->sampled[sequence].answer : NULL;
 }
-
-TRF__FOR_SPEED

@@ -25,8 +25,6 @@
 #include "read/ensemble.h"
 #include "search/translator.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
@@ -241,5 +239,3 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
     *bytes = all - before;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

@@ -18,8 +18,6 @@
 #include "read/ensemble.h"
 #include "read/reader.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
@@ -310,5 +308,3 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__free(&run->hooks, ids, bytes);
     return status;
 }
-
-TRF__FOR_SPEED

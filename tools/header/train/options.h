@@ -9,8 +9,6 @@
 #include "cpu/threads.h"
 #include "model/checks.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
 //
@@ -171,5 +169,3 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 }
 
 #endif
-
-TRF__FOR_SPEED

@@ -24,8 +24,6 @@
 #include "train/trainer.h"
 #include "train/step.h"
 
-TRF__FOR_SIZE
-
 // >>stages         a model split by layers
 //
 // A stage runs the passes of >>forward and >>backward over the layers that it has. A seam is the
@@ -405,5 +403,3 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     trf__report_means(report, sums, source_tokens);
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

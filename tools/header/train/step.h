@@ -22,8 +22,6 @@
 #include "train/trainer.h"
 #include "train/teachers.h"
 
-TRF__FOR_SIZE
-
 // >>reduce         sums of gradients over parts and ranks
 //
 // In round k rank r computes part r + k * n_ranks. all_reduce adds up the gradients of a round, in
@@ -670,5 +668,3 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

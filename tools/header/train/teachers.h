@@ -21,8 +21,6 @@
 #include "pass/forward.h"
 #include "train/trainer.h"
 
-TRF__FOR_SIZE
-
 // >>teachers       trained models whose answers a trainer's model learns
 //
 // Before a part's own forward pass each teacher computes the part without dropout, and the op `mix`
@@ -155,5 +153,3 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     trainer->pass.back.options_set++;
     return TRF_OK;
 }
-
-TRF__FOR_SPEED

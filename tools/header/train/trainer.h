@@ -22,8 +22,6 @@
 #include "pass/packed.h"
 #include "train/options.h"
 
-TRF__FOR_SIZE
-
 // >>trainer        a model in training: what it owns
 
 /* See >>teachers. */
@@ -536,5 +534,3 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     if (!trainer) return trf_model_parameter(NULL, index);
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
-
-TRF__FOR_SPEED

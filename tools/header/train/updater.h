@@ -18,8 +18,6 @@
 #include "train/trainer.h"
 #include "train/step.h"
 
-TRF__FOR_SIZE
-
 // >>updater        the same step over the caller's tensors
 //
 // An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
@@ -168,5 +166,3 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater)
 {
     return updater ? &updater->state : NULL;
 }
-
-TRF__FOR_SPEED
