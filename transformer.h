@@ -3906,7 +3906,7 @@ int madvise(void *, size_t, int);
 #endif
 /* TRF__FOR_SIZE and TRF__FOR_SPEED stand around chapters that do little beside what they call:
    their code is small rather than fast. TRF__COLD stands before one such function elsewhere. None
-   has an inner loop over weights, ids or lines. GCC's own "cold" will not do: what calls such a
+   has an inner loop over weights, ids or bytes. GCC's own "cold" will not do: what calls such a
    function on every path is cold too, and its loops are slow. */
 #if defined(__clang__)
 /* Some builds leave a chapter empty; clang would warn of that. */
@@ -40021,13 +40021,14 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
     return trf__dataset_read(data, source, target, 1, err);
 }
 
+TRF__FOR_SIZE
+
 // >>hold-out       which pairs are for validation
 //
 // And what is learned from the others: labels and vocabularies. Validation must not know more than
 // training, so held-out lines add no tokens.
 
 /* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
@@ -40069,7 +40070,6 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 }
 
 /* Splits the data set, and sorts the lines by it. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -40115,7 +40115,6 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 }
 
 /* Joins the labels to a text, which the model stores. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     if (!trf__is_labelled(&d->options)) return TRF_OK;
@@ -40168,7 +40167,6 @@ TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
 }
 
 /* Appends the reason for the tokens of one side. */
-TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
@@ -40216,7 +40214,6 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
                                        trf_token_choice *choice, trf_error *err)
 {
@@ -40325,7 +40322,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
 
 /* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
    estimated, because with pools it takes long to count them. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__dataset_recipe(d, err));
@@ -40336,7 +40332,6 @@ TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 }
 
 /* Appends the reasons that concern the data. */
-TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
     char line[200];
@@ -40386,7 +40381,6 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 }
 
 /* All steps of finishing. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *err)
 {
     trf_token_choice choice;
@@ -40419,7 +40413,6 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
@@ -40445,8 +40438,8 @@ TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
     return data && data->finished ? data->corpus : NULL;
 }
 
-/* Cold, so that GCC 12 does not inline it: else it warns that a program prints the text of NULL. */
-TRF__COLD
+/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
+   NULL. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
 {
     return trf_dataset_corpus(data) ? &data->recipe : NULL;
@@ -40478,7 +40471,6 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 }
 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
 {
     const trf_token_facts *f = &data->told.learn;
@@ -40531,7 +40523,6 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     return trf__model_kept(model, status);
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err)
 {
@@ -40557,6 +40548,8 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     for (int32_t k = 0; k < n; k++) trf_model_destroy(teachers[k]);
     return status;
 }
+
+TRF__FOR_SPEED
 
 #endif
 
@@ -41700,4 +41693,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1011367696
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3749640098

@@ -233,7 +233,12 @@ TRF__FOR_SPEED
 #include "learn/dataset.h"
 #include "learn/dataset_ids.h"
 #include "learn/dataset_read.h"
+
+TRF__FOR_SIZE
+
 #include "learn/dataset_finish.h"
+
+TRF__FOR_SPEED
 
 #endif
 

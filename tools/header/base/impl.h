@@ -85,7 +85,7 @@ int madvise(void *, size_t, int);
 #endif
 /* TRF__FOR_SIZE and TRF__FOR_SPEED stand around chapters that do little beside what they call:
    their code is small rather than fast. TRF__COLD stands before one such function elsewhere. None
-   has an inner loop over weights, ids or lines. GCC's own "cold" will not do: what calls such a
+   has an inner loop over weights, ids or bytes. GCC's own "cold" will not do: what calls such a
    function on every path is cold too, and its loops are slow. */
 #if defined(__clang__)
 /* Some builds leave a chapter empty; clang would warn of that. */

@@ -28,7 +28,6 @@
 // training, so held-out lines add no tokens.
 
 /* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
@@ -70,7 +69,6 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 }
 
 /* Splits the data set, and sorts the lines by it. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -116,7 +114,6 @@ TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
 }
 
 /* Joins the labels to a text, which the model stores. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     if (!trf__is_labelled(&d->options)) return TRF_OK;
@@ -169,7 +166,6 @@ TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
 }
 
 /* Appends the reason for the tokens of one side. */
-TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
@@ -217,7 +213,6 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
                                        trf_token_choice *choice, trf_error *err)
 {
@@ -326,7 +321,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
 
 /* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
    estimated, because with pools it takes long to count them. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__dataset_recipe(d, err));
@@ -337,7 +331,6 @@ TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
 }
 
 /* Appends the reasons that concern the data. */
-TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
     char line[200];
@@ -387,7 +380,6 @@ TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 }
 
 /* All steps of finishing. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *err)
 {
     trf_token_choice choice;
@@ -420,7 +412,6 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
@@ -446,8 +437,8 @@ TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
     return data && data->finished ? data->corpus : NULL;
 }
 
-/* Cold, so that GCC 12 does not inline it: else it warns that a program prints the text of NULL. */
-TRF__COLD
+/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
+   NULL. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
 {
     return trf_dataset_corpus(data) ? &data->recipe : NULL;
@@ -479,7 +470,6 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 }
 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
-TRF__COLD
 TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
 {
     const trf_token_facts *f = &data->told.learn;
@@ -532,7 +522,6 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
     return trf__model_kept(model, status);
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err)
 {
