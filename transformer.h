@@ -4921,19 +4921,22 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
    that has wider ones computes with another level. */
 #define TRF__WIDEST (TRF__LEVELS ? TRF__VECTOR_BYTES : 64)
 
-/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
-   in memory instead of registers. */
+/* Repeats a statement for every part, whose number is the constant i. At -O2 gcc would keep a loop
+   rolled, and the parts would lie in memory instead of registers. */
+#define TRF__PART(n, ...) { enum { i = n }; __VA_ARGS__; }
+#define TRF__TWO(n, ...) TRF__PART(n, __VA_ARGS__) TRF__PART(n + 1, __VA_ARGS__)
+#define TRF__FOUR(n, ...) TRF__TWO(n, __VA_ARGS__) TRF__TWO(n + 2, __VA_ARGS__)
+#define TRF__EIGHT(n, ...) TRF__FOUR(n, __VA_ARGS__) TRF__FOUR(n + 4, __VA_ARGS__)
 #if TRF__PARTS == 1
-#define TRF__EACH(X) X(0)
+#define TRF__EACH(...) TRF__PART(0, __VA_ARGS__)
 #elif TRF__PARTS == 2
-#define TRF__EACH(X) X(0) X(1)
+#define TRF__EACH(...) TRF__TWO(0, __VA_ARGS__)
 #elif TRF__PARTS == 4
-#define TRF__EACH(X) X(0) X(1) X(2) X(3)
+#define TRF__EACH(...) TRF__FOUR(0, __VA_ARGS__)
 #elif TRF__PARTS == 8
-#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define TRF__EACH(...) TRF__EIGHT(0, __VA_ARGS__)
 #else
-#define TRF__EACH(X) \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define TRF__EACH(...) TRF__EIGHT(0, __VA_ARGS__) TRF__EIGHT(8, __VA_ARGS__)
 #endif
 
 /* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
@@ -5037,27 +5040,21 @@ typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
 TRF__INLINE trf__v16 trf__load(const trf_real *p)
 {
     trf__v16 r;
-#define TRF__X(i) r.part[i] = ((const trf__vec_in_memory *)(const void *)p)[i];
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(r.part[i] = ((const trf__vec_in_memory *)(const void *)p)[i])
     return r;
 }
 
 TRF__INLINE void trf__store(trf_real *p, trf__v16 a)
 {
-#define TRF__X(i) ((trf__vec_in_memory *)(void *)p)[i] = a.part[i];
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(((trf__vec_in_memory *)(void *)p)[i] = a.part[i])
 }
 
 TRF__INLINE trf__v16 trf__set(trf_real x)
 {
     trf__v16 r;
     TRF__ZEROED(trf__vec, zero);
-/* broadcasts x: x - 0 is x for every x, whereas 0 + x would make 0 of -0 */
-#define TRF__X(i) r.part[i] = x - zero;
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    /* broadcasts x: x - 0 is x for every x, whereas 0 + x would make 0 of -0 */
+    TRF__EACH(r.part[i] = x - zero)
     return r;
 }
 
@@ -5082,33 +5079,24 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
 /* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
    false. */
 #define TRF__BINARY(name, expression) \
-TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) { trf__v16 r; TRF__EACH(expression) return r; }
-#define TRF__X(i) r.part[i] = a.part[i] + b.part[i];
-TRF__BINARY(trf__add, TRF__X)
-#undef TRF__X
-#define TRF__X(i) r.part[i] = a.part[i] - b.part[i];
-TRF__BINARY(trf__sub, TRF__X)
-#undef TRF__X
-#define TRF__X(i) r.part[i] = a.part[i] * b.part[i];
-TRF__BINARY(trf__mul, TRF__X)
-#undef TRF__X
-#define TRF__X(i) r.part[i] = a.part[i] / b.part[i];
-TRF__BINARY(trf__div, TRF__X)
-#undef TRF__X
-#define TRF__X(i) r.part[i] = TRF__MAX(a.part[i], b.part[i]);
-TRF__BINARY(trf__max, TRF__X)
-#undef TRF__X
-#define TRF__X(i) r.part[i] = TRF__MIN(a.part[i], b.part[i]);
-TRF__BINARY(trf__min, TRF__X)
-#undef TRF__X
+TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) \
+{ \
+    trf__v16 r; \
+    TRF__EACH(r.part[i] = expression) \
+    return r; \
+}
+TRF__BINARY(trf__add, a.part[i] + b.part[i])
+TRF__BINARY(trf__sub, a.part[i] - b.part[i])
+TRF__BINARY(trf__mul, a.part[i] * b.part[i])
+TRF__BINARY(trf__div, a.part[i] / b.part[i])
+TRF__BINARY(trf__max, TRF__MAX(a.part[i], b.part[i]))
+TRF__BINARY(trf__min, TRF__MIN(a.part[i], b.part[i]))
 
 /* a * b + c, rounded once where the machine can. */
 TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
 {
     trf__v16 r;
-#define TRF__X(i) r.part[i] = a.part[i] * b.part[i] + c.part[i];
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(r.part[i] = a.part[i] * b.part[i] + c.part[i])
     return r;
 }
 
@@ -5119,14 +5107,12 @@ TRF__INLINE trf__v16 trf__apart(trf__v16 a, trf__v16 b, trf__v16 c)
     trf__v16 r = trf__mul(a, b);
 #if TRF__GNU && !defined(__clang__) && !defined(__CUDA_ARCH__)
 #if defined(__SSE__)
-#define TRF__X(i) __asm__("" : "+x"(r.part[i]));
+    TRF__EACH(__asm__("" : "+x"(r.part[i])))
 #elif defined(__aarch64__)
-#define TRF__X(i) __asm__("" : "+w"(r.part[i]));
+    TRF__EACH(__asm__("" : "+w"(r.part[i])))
 #else
-#define TRF__X(i) __asm__("" : "+m"(r.part[i]));
+    TRF__EACH(__asm__("" : "+m"(r.part[i])))
 #endif
-    TRF__EACH(TRF__X)
-#undef TRF__X
 #endif
     return trf__add(r, c);
 }
@@ -5135,9 +5121,7 @@ TRF__INLINE trf__v16 trf__apart(trf__v16 a, trf__v16 b, trf__v16 c)
 TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y)
 {
     trf__v16 r;
-#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), x.part[i], y.part[i]);
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), x.part[i], y.part[i]))
     return r;
 }
 
@@ -5211,13 +5195,10 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
     trf__v16 r;
     TRF__ZEROED(trf__vec, zero);
     trf__vec value = scale - zero;
-#define TRF__X(i) { \
-        trf__ivec wide = \
-            __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], \
-                                    trf__ivec); \
-        r.part[i] = TRF__SELECT((trf__ivec)(wide < (trf__int)threshold), zero, value); }
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(trf__ivec wide =
+                  __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i],
+                                          trf__ivec);
+              r.part[i] = TRF__SELECT((trf__ivec)(wide < (trf__int)threshold), zero, value))
     return r;
 #else
     trf_real factor[TRF__WIDE];
@@ -5280,14 +5261,11 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     p = trf__fma(p, r, trf__set(0.5f));
     p = trf__fma(p, r, one);
     p = trf__fma(p, r, one);
-#define TRF__X(i) { \
-        trf__ivec bits; trf__vec scale; \
-        TRF__AS_INT(bits, t.part[i]); \
-        bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
-        TRF__AS_REAL(scale, bits); \
-        y.part[i] = p.part[i] * scale; }
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(trf__ivec bits; trf__vec scale;
+              TRF__AS_INT(bits, t.part[i]);
+              bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23);
+              TRF__AS_REAL(scale, bits);
+              y.part[i] = p.part[i] * scale)
     return trf__if_less(x, low, trf__set(0), y);
 }
 
@@ -5304,14 +5282,11 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
     p = trf__apart(p, r, trf__set(2 * 0.240222421f));
     p = trf__apart(p, r, trf__set(2 * 0.693146978f));
     p = trf__apart(p, r, two);
-#define TRF__X(i) { \
-        trf__ivec bits; trf__vec scale; \
-        TRF__AS_INT(bits, t.part[i]); \
-        bits = (trf__ivec)(((trf__uvec)bits + 126u) << 23); \
-        TRF__AS_REAL(scale, bits); \
-        y.part[i] = p.part[i] * scale; }
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    TRF__EACH(trf__ivec bits; trf__vec scale;
+              TRF__AS_INT(bits, t.part[i]);
+              bits = (trf__ivec)(((trf__uvec)bits + 126u) << 23);
+              TRF__AS_REAL(scale, bits);
+              y.part[i] = p.part[i] * scale)
     return y;
 }
 
@@ -5354,14 +5329,11 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
     trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
-/* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
-#define TRF__X(i) { \
-        trf__ivec bits; \
-        TRF__AS_INT(bits, x.part[i]); \
-        bits = 0x5F3759DF - (bits >> 1); \
-        TRF__AS_REAL(r.part[i], bits); }
-    TRF__EACH(TRF__X)
-#undef TRF__X
+    /* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
+    TRF__EACH(trf__ivec bits;
+              TRF__AS_INT(bits, x.part[i]);
+              bits = 0x5F3759DF - (bits >> 1);
+              TRF__AS_REAL(r.part[i], bits))
     for (int k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
     s = trf__mul(x, r);
     /* s + (x - s^2) * r / 2 */
@@ -9444,11 +9416,9 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
         /* by way of 16 bits: GCC moves numbers one by one if it is to drop 24 bits at once */
         typedef int16_t half __attribute__((vector_size(2 * TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
         typedef int8_t part __attribute__((vector_size(TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
-#define TRF__X(i) { half halves = __builtin_convertvector((trf__ivec)y.part[i] ^ flip, half); \
-                    part bytes = __builtin_convertvector(halves, part); \
-                    memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes); }
-        TRF__EACH(TRF__X)
-#undef TRF__X
+        TRF__EACH(half halves = __builtin_convertvector((trf__ivec)y.part[i] ^ flip, half);
+                  part bytes = __builtin_convertvector(halves, part);
+                  memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes))
     }
 #else
     {
@@ -41693,4 +41663,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3749640098
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2001285118

@@ -31,19 +31,22 @@
    that has wider ones computes with another level. */
 #define TRF__WIDEST (TRF__LEVELS ? TRF__VECTOR_BYTES : 64)
 
-/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
-   in memory instead of registers. */
+/* Repeats a statement for every part, whose number is the constant i. At -O2 gcc would keep a loop
+   rolled, and the parts would lie in memory instead of registers. */
+#define TRF__PART(n, ...) { enum { i = n }; __VA_ARGS__; }
+#define TRF__TWO(n, ...) TRF__PART(n, __VA_ARGS__) TRF__PART(n + 1, __VA_ARGS__)
+#define TRF__FOUR(n, ...) TRF__TWO(n, __VA_ARGS__) TRF__TWO(n + 2, __VA_ARGS__)
+#define TRF__EIGHT(n, ...) TRF__FOUR(n, __VA_ARGS__) TRF__FOUR(n + 4, __VA_ARGS__)
 #if TRF__PARTS == 1
-#define TRF__EACH(X) X(0)
+#define TRF__EACH(...) TRF__PART(0, __VA_ARGS__)
 #elif TRF__PARTS == 2
-#define TRF__EACH(X) X(0) X(1)
+#define TRF__EACH(...) TRF__TWO(0, __VA_ARGS__)
 #elif TRF__PARTS == 4
-#define TRF__EACH(X) X(0) X(1) X(2) X(3)
+#define TRF__EACH(...) TRF__FOUR(0, __VA_ARGS__)
 #elif TRF__PARTS == 8
-#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define TRF__EACH(...) TRF__EIGHT(0, __VA_ARGS__)
 #else
-#define TRF__EACH(X) \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define TRF__EACH(...) TRF__EIGHT(0, __VA_ARGS__) TRF__EIGHT(8, __VA_ARGS__)
 #endif
 
 /* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has

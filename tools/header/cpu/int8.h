@@ -424,11 +424,9 @@ TRF__INLINE trf__v16 trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, i
         /* by way of 16 bits: GCC moves numbers one by one if it is to drop 24 bits at once */
         typedef int16_t half __attribute__((vector_size(2 * TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
         typedef int8_t part __attribute__((vector_size(TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
-#define TRF__X(i) { half halves = __builtin_convertvector((trf__ivec)y.part[i] ^ flip, half); \
-                    part bytes = __builtin_convertvector(halves, part); \
-                    memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes); }
-        TRF__EACH(TRF__X)
-#undef TRF__X
+        TRF__EACH(half halves = __builtin_convertvector((trf__ivec)y.part[i] ^ flip, half);
+                  part bytes = __builtin_convertvector(halves, part);
+                  memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes))
     }
 #else
     {
