@@ -4709,7 +4709,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__product_all TRF__NAMED(trf__product_all)
 #define trf__from TRF__NAMED(trf__from)
 #define trf__to TRF__NAMED(trf__to)
-#define trf__tile_end TRF__NAMED(trf__tile_end)
 #define trf__cpu_together TRF__NAMED(trf__cpu_together)
 #define trf__cpu_packed_bytes TRF__NAMED(trf__cpu_packed_bytes)
 #define trf__cpu_converted TRF__NAMED(trf__cpu_converted)
@@ -7747,6 +7746,12 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 {
     return trf__ceil_div(rows, trf__tile_rows(width));
 }
+
+/* A loop over the rows of a tile (TRF__TILE). */
+#define TRF__ROWS_OF_TILE(row, n_rows, width) \
+    for (int64_t row = tile * trf__tile_rows(width), \
+                 trf__end = trf__min64(n_rows, row + trf__tile_rows(width)); \
+         row < trf__end; row++)
 
 // >>thread-build   whether this build has threads
 
@@ -10806,12 +10811,6 @@ TRF__INLINE const trf_real *trf__from(const trf__act *a)
 }
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
 
-/* The row after the last one of a tile. */
-TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
-{
-    return trf__min64(rows, (tile + 1) * tile_rows);
-}
-
 // >>verbs          memory: the device's is the host's; calls return when all is done
 //
 // Most verbs are trivial on the CPU: copies are memcpy, and there is nothing to wait for.
@@ -11040,10 +11039,8 @@ TRF__TILE(trf__embed_tile)
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(j->d);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->d) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
@@ -11072,9 +11069,7 @@ TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->row
 TRF__TILE(trf__embed_drop_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->d);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->d) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
         for (int64_t c = 0; c < j->d; c += 16)
@@ -11310,10 +11305,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__TILE(trf__activate_tile)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(j->width);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->width) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
@@ -11339,10 +11332,8 @@ TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
 TRF__TILE(trf__activate_gradient_tile)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->width);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->width) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (int64_t c = 0; c < j->width; c += 16) {
@@ -12104,9 +12095,9 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 TRF__TILE(trf__add_norm_tile)
 {
     const trf__norm *j = (const trf__norm *)job;
-    int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t d = j->d;
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, d) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
             const trf_real *sub = trf__from(j->sub) + row * d;
@@ -12185,9 +12176,9 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t c, d = j->d;
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, d) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);
@@ -41663,4 +41654,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2001285118
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4153415572

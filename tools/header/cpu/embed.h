@@ -90,10 +90,8 @@ TRF__TILE(trf__embed_tile)
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(j->d);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->d) {
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
@@ -122,9 +120,7 @@ TRF__TILED_OP(trf__cpu_embed, trf__embed, trf__embed_tile, trf__row_tiles(j->row
 TRF__TILE(trf__embed_drop_tile)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->d);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->d) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
         for (int64_t c = 0; c < j->d; c += 16)

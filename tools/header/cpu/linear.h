@@ -184,10 +184,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__TILE(trf__activate_tile)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(j->width);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->width) {
         const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width;
         trf_real *to = j->converted ? (trf_real *)(uintptr_t)h : trf__to(j->a) + row * j->width;
         trf__mask mask;
@@ -213,10 +211,8 @@ TRF__TILED_OP(trf__cpu_activate, trf__activate, trf__activate_tile,
 TRF__TILE(trf__activate_gradient_tile)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->width);
-    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * tile_rows; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, j->width) {
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (int64_t c = 0; c < j->width; c += 16) {

@@ -57,9 +57,9 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 TRF__TILE(trf__add_norm_tile)
 {
     const trf__norm *j = (const trf__norm *)job;
-    int64_t d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t d = j->d;
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, d) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
             const trf_real *sub = trf__from(j->sub) + row * d;
@@ -138,9 +138,9 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
+    int64_t c, d = j->d;
     int dropping = trf__dropping(run, &j->drop);
-    for (int64_t row = tile * trf__tile_rows(j->d); row < end; row++) {
+    TRF__ROWS_OF_TILE(row, j->rows, d) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);

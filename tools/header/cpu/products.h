@@ -303,9 +303,3 @@ TRF__INLINE const trf_real *trf__from(const trf__act *a)
     return (const trf_real *)(const void *)a;
 }
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
-
-/* The row after the last one of a tile. */
-TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
-{
-    return trf__min64(rows, (tile + 1) * tile_rows);
-}

@@ -160,6 +160,12 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
     return trf__ceil_div(rows, trf__tile_rows(width));
 }
 
+/* A loop over the rows of a tile (TRF__TILE). */
+#define TRF__ROWS_OF_TILE(row, n_rows, width) \
+    for (int64_t row = tile * trf__tile_rows(width), \
+                 trf__end = trf__min64(n_rows, row + trf__tile_rows(width)); \
+         row < trf__end; row++)
+
 // >>thread-build   whether this build has threads
 
 #if defined(TRF_IMPLEMENTATION)         /* all columns of a program share its threads */
