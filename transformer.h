@@ -5356,8 +5356,7 @@ TRF__FN double trf__ln(double x)
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
     memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) { m *= 2; e--; }
-    double s = (m - 1) / (m + 1);
-    double s2 = s * s;
+    double s = (m - 1) / (m + 1), s2 = s * s;
     /* Horner: p = 2 (1/3 + s2/5 + s2^2/7 + ...) */
     for (int k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
     /* s + s, so that the last line has only one product (see >>vector) */
@@ -6402,8 +6401,7 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 {
     double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
     /* in this order, as maximum may be huge and log_sum small */
-    double nll = maximum - at_target + log_sum;
-    double loss = (l->on - l->off) * nll;
+    double nll = maximum - at_target + log_sum, loss = (l->on - l->off) * nll;
     if (l->off != 0) loss -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_nll[row] = nll;
     l->row_loss[row] = loss - l->entropy;
@@ -11342,8 +11340,7 @@ TRF__TILE(trf__activate_gradient_tile)
             trf_real *dh = trf__to(j->dh) + at;
             trf__v16 u = trf__load_n(h, n);
             trf__v16 da = trf__load_n(trf__from(j->da) + row * j->width + c, n);
-            trf__v16 du = trf__mul(da, trf__act_slope(j->kind, u));
-            trf__v16 factor = trf__set(1);
+            trf__v16 du = trf__mul(da, trf__act_slope(j->kind, u)), factor = trf__set(1);
             if (dropping) du = trf__mul(du, factor = trf__mask_chunk(&mask, c / 16));
             if (j->gate) {
                 trf__store_n(dh + j->width, trf__mul(trf__mul(da, factor), trf__act_of(j->kind, u)),
@@ -11398,8 +11395,7 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
             pairs[0][i] = i < n ? head[2 * (c + i)] : 0;
             pairs[1][i] = i < n ? head[2 * (c + i) + 1] : 0;
         }
-        trf__v16 x = trf__load(pairs[0]);
-        trf__v16 y = trf__load(pairs[1]);
+        trf__v16 x = trf__load(pairs[0]), y = trf__load(pairs[1]);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
         trf__store(pairs[0], x);
         trf__store(pairs[1], y);
@@ -11631,8 +11627,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
     stats[0] = known ? known[0] : trf__max_of(s, end);
-    trf__v16 maximum = trf__set(stats[0]);
-    trf__v16 factor = trf__set(scale);
+    trf__v16 maximum = trf__set(stats[0]), factor = trf__set(scale);
     for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);
@@ -12395,10 +12390,8 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
         memset(z, 0, (size_t)n * sizeof *z);
         return 0;
     }
-    trf_real maximum = trf__max_of(z, n);
-    trf_real at_target = z[target];
-    trf__v16 m = trf__set(maximum);
-    trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    trf_real maximum = trf__max_of(z, n), at_target = z[target];
+    trf__v16 m = trf__set(maximum), factor = trf__set((trf_real)TRF__SMALL);
     trf__v16 off = trf__set(-maximum * (trf_real)TRF__SMALL);
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
     /* total: the sum of z - maximum, scaled */
@@ -12732,8 +12725,7 @@ TRF__TILE(trf__average_tile)
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
     for (; i < end; i += 16) {
-        trf__v16 to = trf__load_n(a->to + i, end - i);
-        trf__v16 from = trf__load_n(a->from + i, end - i);
+        trf__v16 to = trf__load_n(a->to + i, end - i), from = trf__load_n(a->from + i, end - i);
         trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
     }
 }
@@ -13089,8 +13081,7 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
     }
     double log_all = trf__ln((double)trf__sum(all));
     if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
-    trf__v16 off = trf__set((trf_real)log_all);
-    trf__v16 factor = trf__set((trf_real)j->weight);
+    trf__v16 off = trf__set((trf_real)log_all), factor = trf__set((trf_real)j->weight);
     for (c = 0; c < n; c += 16) {
         trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
         trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);
@@ -15844,8 +15835,7 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
            VALUES = D > 64 ? TILES : 0 };
     TRF__SHARED(trf__bf16, tiles, TILES + (D > 64 ? KEYS * (D + 8) : 0));
     TRF__SHARED(trf__known, known, 16 * N);
-    int64_t together = a.in.heads / a.in.kv_heads;
-    int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
+    int64_t together = a.in.heads / a.in.kv_heads, n_tiles = a.in.n_spans * a.in.kv_heads * groups;
     for (int64_t tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
         int64_t head = tile / groups * together, group = tile % groups;
         trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);
@@ -22261,8 +22251,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                  (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
     for (int32_t i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (int32_t i = 0; i < pairs; i++) {
-        int64_t own = trf__pair_tokens(&whole, i);
-        int64_t number = parts * (2 * before + own) / (2 * all);
+        int64_t own = trf__pair_tokens(&whole, i), number = parts * (2 * before + own) / (2 * all);
         before += own;
         if (number > part) break;
         if (number == part) { n++; continue; }
@@ -22954,8 +22943,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__ZEROED(trf_weight_counts, n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
-    int64_t d = c->d_model;
-    int64_t norm = d * (1 + trf__norm_has_bias(c));
+    int64_t d = c->d_model, norm = d * (1 + trf__norm_has_bias(c));
     for (int stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
         for (int i = 0; i < trf__n_sublayers(c, stack); i++) {
@@ -28105,8 +28093,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
     trf_trainer *t = &updater->trainer;
     const trf__run *run = &t->pass.run;
-    const trf__param *p = updater->model.layout.params;
-    const trf__param *end = p + updater->model.layout.n_params;
+    const trf__param *p = updater->model.layout.params, *end = p + updater->model.layout.n_params;
     for (int32_t i = 0; p + i < end; i++) {
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
@@ -32657,8 +32644,7 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    int64_t rows = now->rows;
-    int64_t n_cross = now->n_live;
+    int64_t rows = now->rows, n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
@@ -33226,8 +33212,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
-    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0;
-    int32_t m = o->no_repeat_ngram;
+    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0, m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
     for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
         trf_real *x = &w[ids[i]];
@@ -39952,8 +39937,7 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
-    int64_t count = data->texts[0].count;
-    int64_t unreadable = data->unreadable;
+    int64_t count = data->texts[0].count, unreadable = data->unreadable;
     pair.held_out = held_out;
     for (int i = 0; i < 2; i++) used[i] = data->texts[i].used;
     for (int i = 0; i <= two && status == TRF_OK; i++) {
@@ -40960,8 +40944,7 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
     int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
     if (!params) return n;
-    int64_t wide = params->in_weight.shape[0];
-    int64_t q_width = params->out_weight.shape[1];
+    int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
     n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
@@ -41654,4 +41637,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4153415572
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2093485120

@@ -391,8 +391,7 @@ TRF__FN double trf__ln(double x)
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
     memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) { m *= 2; e--; }
-    double s = (m - 1) / (m + 1);
-    double s2 = s * s;
+    double s = (m - 1) / (m + 1), s2 = s * s;
     /* Horner: p = 2 (1/3 + s2/5 + s2^2/7 + ...) */
     for (int k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
     /* s + s, so that the last line has only one product (see >>vector) */

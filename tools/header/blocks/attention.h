@@ -35,8 +35,7 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
     int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
     if (!params) return n;
-    int64_t wide = params->in_weight.shape[0];
-    int64_t q_width = params->out_weight.shape[1];
+    int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
     n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }

@@ -76,8 +76,7 @@ TRF__TILE(trf__average_tile)
     int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
     for (; i < end; i += 16) {
-        trf__v16 to = trf__load_n(a->to + i, end - i);
-        trf__v16 from = trf__load_n(a->from + i, end - i);
+        trf__v16 to = trf__load_n(a->to + i, end - i), from = trf__load_n(a->from + i, end - i);
         trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
     }
 }

@@ -49,8 +49,7 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
             pairs[0][i] = i < n ? head[2 * (c + i)] : 0;
             pairs[1][i] = i < n ? head[2 * (c + i) + 1] : 0;
         }
-        trf__v16 x = trf__load(pairs[0]);
-        trf__v16 y = trf__load(pairs[1]);
+        trf__v16 x = trf__load(pairs[0]), y = trf__load(pairs[1]);
         trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
         trf__store(pairs[0], x);
         trf__store(pairs[1], y);
@@ -282,8 +281,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         trf__store(s + whole, trf__if_less(trf__set(0), trf__first(seen - whole),
                                            trf__load(s + whole), trf__set(-(trf_real)HUGE_VAL)));
     stats[0] = known ? known[0] : trf__max_of(s, end);
-    trf__v16 maximum = trf__set(stats[0]);
-    trf__v16 factor = trf__set(scale);
+    trf__v16 maximum = trf__set(stats[0]), factor = trf__set(scale);
     for (c = 0; c < end; c += 16) {
         trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
         sum = trf__add(sum, e);

@@ -221,8 +221,7 @@ TRF__TILE(trf__activate_gradient_tile)
             trf_real *dh = trf__to(j->dh) + at;
             trf__v16 u = trf__load_n(h, n);
             trf__v16 da = trf__load_n(trf__from(j->da) + row * j->width + c, n);
-            trf__v16 du = trf__mul(da, trf__act_slope(j->kind, u));
-            trf__v16 factor = trf__set(1);
+            trf__v16 du = trf__mul(da, trf__act_slope(j->kind, u)), factor = trf__set(1);
             if (dropping) du = trf__mul(du, factor = trf__mask_chunk(&mask, c / 16));
             if (j->gate) {
                 trf__store_n(dh + j->width, trf__mul(trf__mul(da, factor), trf__act_of(j->kind, u)),

@@ -132,10 +132,8 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
         memset(z, 0, (size_t)n * sizeof *z);
         return 0;
     }
-    trf_real maximum = trf__max_of(z, n);
-    trf_real at_target = z[target];
-    trf__v16 m = trf__set(maximum);
-    trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    trf_real maximum = trf__max_of(z, n), at_target = z[target];
+    trf__v16 m = trf__set(maximum), factor = trf__set((trf_real)TRF__SMALL);
     trf__v16 off = trf__set(-maximum * (trf_real)TRF__SMALL);
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
     /* total: the sum of z - maximum, scaled */

@@ -299,8 +299,7 @@ TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, in
     }
     double log_all = trf__ln((double)trf__sum(all));
     if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
-    trf__v16 off = trf__set((trf_real)log_all);
-    trf__v16 factor = trf__set((trf_real)j->weight);
+    trf__v16 off = trf__set((trf_real)log_all), factor = trf__set((trf_real)j->weight);
     for (c = 0; c < n; c += 16) {
         trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
         trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);

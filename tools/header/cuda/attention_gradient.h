@@ -518,8 +518,7 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
            VALUES = D > 64 ? TILES : 0 };
     TRF__SHARED(trf__bf16, tiles, TILES + (D > 64 ? KEYS * (D + 8) : 0));
     TRF__SHARED(trf__known, known, 16 * N);
-    int64_t together = a.in.heads / a.in.kv_heads;
-    int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
+    int64_t together = a.in.heads / a.in.kv_heads, n_tiles = a.in.n_spans * a.in.kv_heads * groups;
     for (int64_t tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
         int64_t head = tile / groups * together, group = tile % groups;
         trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);

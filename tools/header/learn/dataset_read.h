@@ -206,8 +206,7 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
-    int64_t count = data->texts[0].count;
-    int64_t unreadable = data->unreadable;
+    int64_t count = data->texts[0].count, unreadable = data->unreadable;
     pair.held_out = held_out;
     for (int i = 0; i < 2; i++) used[i] = data->texts[i].used;
     for (int i = 0; i <= two && status == TRF_OK; i++) {

@@ -77,8 +77,7 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                  (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
     for (int32_t i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (int32_t i = 0; i < pairs; i++) {
-        int64_t own = trf__pair_tokens(&whole, i);
-        int64_t number = parts * (2 * before + own) / (2 * all);
+        int64_t own = trf__pair_tokens(&whole, i), number = parts * (2 * before + own) / (2 * all);
         before += own;
         if (number > part) break;
         if (number == part) { n++; continue; }

@@ -112,8 +112,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__ZEROED(trf_weight_counts, n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
-    int64_t d = c->d_model;
-    int64_t norm = d * (1 + trf__norm_has_bias(c));
+    int64_t d = c->d_model, norm = d * (1 + trf__norm_has_bias(c));
     for (int stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
         for (int i = 0; i < trf__n_sublayers(c, stack); i++) {

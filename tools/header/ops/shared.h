@@ -152,8 +152,7 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 {
     double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
     /* in this order, as maximum may be huge and log_sum small */
-    double nll = maximum - at_target + log_sum;
-    double loss = (l->on - l->off) * nll;
+    double nll = maximum - at_target + log_sum, loss = (l->on - l->off) * nll;
     if (l->off != 0) loss -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_nll[row] = nll;
     l->row_loss[row] = loss - l->entropy;

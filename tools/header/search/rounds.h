@@ -353,8 +353,7 @@ TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    int64_t rows = now->rows;
-    int64_t n_cross = now->n_live;
+    int64_t rows = now->rows, n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
         rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),

@@ -143,8 +143,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
-    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0;
-    int32_t m = o->no_repeat_ngram;
+    int32_t starts = s->start >= 0, n = s->n + starts, begin = 0, m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
     for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
         trf_real *x = &w[ids[i]];

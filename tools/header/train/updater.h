@@ -126,8 +126,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
     trf_trainer *t = &updater->trainer;
     const trf__run *run = &t->pass.run;
-    const trf__param *p = updater->model.layout.params;
-    const trf__param *end = p + updater->model.layout.n_params;
+    const trf__param *p = updater->model.layout.params, *end = p + updater->model.layout.n_params;
     for (int32_t i = 0; p + i < end; i++) {
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
