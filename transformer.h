@@ -4717,10 +4717,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
 #define trf__pack_tile TRF__NAMED(trf__pack_tile)
 #define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
-#define trf__dropping TRF__NAMED(trf__dropping)
-#define trf__mask TRF__NAMED(trf__mask)
-#define trf__position TRF__NAMED(trf__position)
-#define trf__mask_of_row TRF__NAMED(trf__mask_of_row)
 #define trf__mask_chunk TRF__NAMED(trf__mask_chunk)
 #define trf__embed_tile TRF__NAMED(trf__embed_tile)
 #define trf__cpu_embed TRF__NAMED(trf__cpu_embed)
@@ -4757,10 +4753,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define TRF__SCALED TRF__NAMED(TRF__SCALED)
 #define trf__scale_tile TRF__NAMED(trf__scale_tile)
 #define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
-#define TRF__QUERIES TRF__NAMED(TRF__QUERIES)
-#define trf__attention_scratch TRF__NAMED(trf__attention_scratch)
-#define trf__attention_layout TRF__NAMED(trf__attention_layout)
-#define trf__scratch_bytes TRF__NAMED(trf__scratch_bytes)
 #define trf__keys_transposed TRF__NAMED(trf__keys_transposed)
 #define trf__rows_padded TRF__NAMED(trf__rows_padded)
 #define trf__rows_as_panels TRF__NAMED(trf__rows_as_panels)
@@ -4873,13 +4865,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__draw_falling TRF__NAMED(trf__draw_falling)
 #define trf__draw_row TRF__NAMED(trf__draw_row)
 #define trf__cpu_draw TRF__NAMED(trf__cpu_draw)
-#define trf__cpu_probe TRF__NAMED(trf__cpu_probe)
-#define trf__packs_bf16 TRF__NAMED(trf__packs_bf16)
 #define trf__work_bytes TRF__NAMED(trf__work_bytes)
 #define trf__product_scratch TRF__NAMED(trf__product_scratch)
 #define trf__cpu_state_bytes TRF__NAMED(trf__cpu_state_bytes)
-#define trf__cpu_bytes TRF__NAMED(trf__cpu_bytes)
-#define trf__cpu_close TRF__NAMED(trf__cpu_close)
 #define trf__cpu_reserve TRF__NAMED(trf__cpu_reserve)
 #define trf__cpu_open TRF__NAMED(trf__cpu_open)
 #define trf__cpu_ TRF__NAMED(trf__cpu_)
@@ -10965,6 +10953,7 @@ TRF__TILED_OP(trf__cpu_pack, trf__pack, trf__pack_tile, trf__ceil_div(j->out, TR
 // So a mask depends only on the position of its feature: not on the batch, the threads, or the
 // machine. (Attention weights have other counters: see >>attention.)
 
+#if !defined(TRF__LEVEL)
 /* Whether a dropout applies: run->now is NULL outside training. */
 TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop)
 {
@@ -10997,6 +10986,7 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
     mask.group = -1;
     return mask;
 }
+#endif
 
 /* The factors of features 16 * chunk .. + 15: scale or 0. Chunks in ascending order compute each
    group of words once. */
@@ -11460,6 +11450,7 @@ TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, T
 // others above the block's 17. Key 8 b + i takes half i % 2 of word i / 2. So neither padding nor
 // tiles change a mask.
 
+#if !defined(TRF__LEVEL)
 enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
@@ -11503,6 +11494,7 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t produ
     size_t least = (size_t)product * sizeof(trf_real);
     return bytes > least ? bytes : least;
 }
+#endif
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. S = q k^T reads k
    transposed as B, in panels. */
@@ -13495,6 +13487,7 @@ TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
 // Opening, growing and closing a run. All memory and threads that ops need are made here: ops
 // allocate nothing, so they cannot fail.
 
+#if !defined(TRF__LEVEL)
 /* The CPU always exists: only options that this build lacks are errors. */
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
@@ -13514,6 +13507,23 @@ TRF__FN int trf__packs_bf16(const trf__run *run, int64_t weight)
 {
     return run->format == TRF__BF16 && weight > 0;
 }
+
+/* Bytes of cpu->work and all scratch, which are one block. */
+TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t work)
+{
+    return trf__add_size(work, trf__bytes(cpu->threads, scratch_each));
+}
+
+TRF__FN void trf__cpu_close(trf__run *run)
+{
+    trf__cpu *cpu = trf__cpu_of(run);
+    if (!cpu) return;
+    trf__process_of(run)->close(cpu, &run->hooks);
+    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
+    trf__free(&run->hooks, cpu, sizeof *cpu);
+    run->state = NULL;
+}
+#endif
 
 /* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
    both. */
@@ -13543,22 +13553,6 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head, product));
     return trf__add_size(sizeof(trf__cpu) + trf__process_of(run)->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
-}
-
-/* Bytes of cpu->work and all scratch, which are one block. */
-TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t work)
-{
-    return trf__add_size(work, trf__bytes(cpu->threads, scratch_each));
-}
-
-TRF__FN void trf__cpu_close(trf__run *run)
-{
-    trf__cpu *cpu = trf__cpu_of(run);
-    if (!cpu) return;
-    trf__process_of(run)->close(cpu, &run->hooks);
-    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
-    trf__free(&run->hooks, cpu, sizeof *cpu);
-    run->state = NULL;
 }
 
 /* The new block is allocated before the old one is freed: after a failure the state is as before.
@@ -41637,4 +41631,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2093485120
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3223632520

@@ -114,6 +114,7 @@ TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, T
 // others above the block's 17. Key 8 b + i takes half i % 2 of word i / 2. So neither padding nor
 // tiles change a mask.
 
+#if !defined(TRF__LEVEL)
 enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
@@ -157,6 +158,7 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t produ
     size_t least = (size_t)product * sizeof(trf_real);
     return bytes > least ? bytes : least;
 }
+#endif
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. S = q k^T reads k
    transposed as B, in panels. */

@@ -18,6 +18,7 @@
 // So a mask depends only on the position of its feature: not on the batch, the threads, or the
 // machine. (Attention weights have other counters: see >>attention.)
 
+#if !defined(TRF__LEVEL)
 /* Whether a dropout applies: run->now is NULL outside training. */
 TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop)
 {
@@ -50,6 +51,7 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
     mask.group = -1;
     return mask;
 }
+#endif
 
 /* The factors of features 16 * chunk .. + 15: scale or 0. Chunks in ascending order compute each
    group of words once. */

@@ -26,6 +26,7 @@
 // Opening, growing and closing a run. All memory and threads that ops need are made here: ops
 // allocate nothing, so they cannot fail.
 
+#if !defined(TRF__LEVEL)
 /* The CPU always exists: only options that this build lacks are errors. */
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
@@ -45,6 +46,23 @@ TRF__FN int trf__packs_bf16(const trf__run *run, int64_t weight)
 {
     return run->format == TRF__BF16 && weight > 0;
 }
+
+/* Bytes of cpu->work and all scratch, which are one block. */
+TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t work)
+{
+    return trf__add_size(work, trf__bytes(cpu->threads, scratch_each));
+}
+
+TRF__FN void trf__cpu_close(trf__run *run)
+{
+    trf__cpu *cpu = trf__cpu_of(run);
+    if (!cpu) return;
+    trf__process_of(run)->close(cpu, &run->hooks);
+    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
+    trf__free(&run->hooks, cpu, sizeof *cpu);
+    run->state = NULL;
+}
+#endif
 
 /* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
    both. */
@@ -74,22 +92,6 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head, product));
     return trf__add_size(sizeof(trf__cpu) + trf__process_of(run)->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
-}
-
-/* Bytes of cpu->work and all scratch, which are one block. */
-TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t work)
-{
-    return trf__add_size(work, trf__bytes(cpu->threads, scratch_each));
-}
-
-TRF__FN void trf__cpu_close(trf__run *run)
-{
-    trf__cpu *cpu = trf__cpu_of(run);
-    if (!cpu) return;
-    trf__process_of(run)->close(cpu, &run->hooks);
-    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
-    trf__free(&run->hooks, cpu, sizeof *cpu);
-    run->state = NULL;
 }
 
 /* The new block is allocated before the old one is freed: after a failure the state is as before.
