@@ -6714,6 +6714,7 @@ TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
+TRF__COLD
 TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
@@ -19031,6 +19032,7 @@ TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_toke
 
 /* Reads to->n rules of `each` bytes: first, last, kind, and an argument if there is room for it.
    `fault_of` tells what is wrong with one, and moves the offset to the number that is. */
+TRF__COLD
 TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name, int each,
                                      const char *(*fault_of)(const trf_vocab *v,
                                                              const trf__word_rule *r, int64_t *at),
@@ -19178,6 +19180,7 @@ TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *
 }
 
 /* Reads the map's header, if there is a map, and finds the file behind it. */
+TRF__COLD
 TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -19279,6 +19282,7 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
 }
 
 /* Finishes a vocabulary with a map: the token of each id, and what special ids need. */
+TRF__COLD
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -19506,6 +19510,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
 }
 
 /* Walks over the whole file: field 1 is a piece, fields 2, 3 and 5 are options. */
+TRF__COLD
 TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -19700,6 +19705,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
 }
 
 /* Builds the index of all pieces that text can contain. */
+TRF__COLD
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -20300,6 +20306,7 @@ typedef struct trf__mapped_file {
 } trf__mapped_file;
 
 /* The map (>>pieces-map) and the file. */
+TRF__COLD
 TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
     const trf_piece_ids *ids = f->ids;
@@ -20475,6 +20482,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
@@ -20731,6 +20739,7 @@ TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t ri
 // They may be hostile. Every error gives the offset of the fault.
 
 /* Reads everything before the ranges. */
+TRF__COLD
 TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -20834,6 +20843,7 @@ TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__
 }
 
 /* Finds and checks the tables for composing, between merges and tokens. */
+TRF__COLD
 TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -20916,6 +20926,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     return NULL;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -28394,6 +28405,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
 
 /* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
    begins. */
+TRF__COLD
 TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
                                   trf_error *err)
 {
@@ -28663,6 +28675,7 @@ TRF__FN int trf__block_has_room(int64_t pairs, int64_t bytes)
 }
 
 /* Reads the records of the block whose top is in r, and counts its pairs. */
+TRF__COLD
 TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
                                       int64_t next, trf_error *err)
 {
@@ -29447,6 +29460,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 }
 
 /* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
+TRF__COLD
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err)
 {
@@ -30831,6 +30845,7 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 }
 
 /* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
+TRF__COLD
 TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *const *texts,
                                   int32_t n, int32_t room, int32_t first, double *scores,
                                   trf_error *err)
@@ -31950,6 +31965,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 
 /* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL.
    Without texts all sentences have the same ones, which stand there once. */
+TRF__COLD
 TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, int32_t n,
                                 trf_error *err)
 {
@@ -37540,6 +37556,7 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
 
 /* Counts the words of one side. Copies of a line say nothing about new text: they count once. The
    vocabulary of the nine tenths is the caller's to destroy. */
+TRF__COLD
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
@@ -37565,6 +37582,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
 }
 
 /* About how many of n pairs differ: those of the tenth are compared. */
+TRF__COLD
 TRF__FN trf_status trf__count_different(const char *const *source, const char *const *target,
                                         int64_t n, int64_t *different, const trf_hooks *hooks,
                                         trf_error *err)
@@ -37602,6 +37620,7 @@ TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines, int side)
 }
 
 /* Decides the sides that the caller left open, so that both fit together. */
+TRF__COLD
 TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2],
                                int64_t lines)
 {
@@ -37791,6 +37810,7 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
    pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
    are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
    RANDOM instead, because a language model learns how often each line occurs. */
+TRF__COLD
 TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t size,
                                  trf_hold_out_rule rule, char *held,
                                  int64_t *count, const trf_hooks *hooks, trf_error *err)
@@ -38126,6 +38146,7 @@ enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator a
 
 /* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
    empty source has an empty answer. */
+TRF__COLD
 TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t *at,
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
@@ -39017,6 +39038,7 @@ TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
     memset(s, 0, sizeof *s);
 }
 
+TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
     trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
@@ -39033,6 +39055,7 @@ TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
     memset(ids, 0, sizeof *ids);
 }
 
+TRF__COLD
 TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 {
     trf__ids_free(&e->ids[0], hooks);
@@ -39065,6 +39088,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     TRF__ZERO(d->stats);
 }
 
+TRF__COLD
 TRF__FN void trf__dataset_forget(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -39260,6 +39284,7 @@ TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, cons
 /* Collects the labels to learn from. A label must not occur in held-out pairs only: such a pair is
    learned from, with all pairs of its source, unless the caller holds it out. Lines are not yet
    sorted, so their texts are read from d. */
+TRF__COLD
 TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int given, int64_t *count,
                                     trf_error *err)
 {
@@ -39757,6 +39782,7 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 }
 
 /* A line that is checked: stores it, or passes it on. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                      trf_error *err)
 {
@@ -41631,4 +41657,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3223632520
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3084759734

@@ -145,6 +145,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 }
 
 /* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
+TRF__COLD
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err)
 {

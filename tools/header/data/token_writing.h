@@ -49,6 +49,7 @@ TRF__FN int trf__block_has_room(int64_t pairs, int64_t bytes)
 }
 
 /* Reads the records of the block whose top is in r, and counts its pairs. */
+TRF__COLD
 TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
                                       int64_t next, trf_error *err)
 {

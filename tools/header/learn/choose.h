@@ -120,6 +120,7 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
 
 /* Counts the words of one side. Copies of a line say nothing about new text: they count once. The
    vocabulary of the nine tenths is the caller's to destroy. */
+TRF__COLD
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
@@ -145,6 +146,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
 }
 
 /* About how many of n pairs differ: those of the tenth are compared. */
+TRF__COLD
 TRF__FN trf_status trf__count_different(const char *const *source, const char *const *target,
                                         int64_t n, int64_t *different, const trf_hooks *hooks,
                                         trf_error *err)
@@ -182,6 +184,7 @@ TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines, int side)
 }
 
 /* Decides the sides that the caller left open, so that both fit together. */
+TRF__COLD
 TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2],
                                int64_t lines)
 {
@@ -371,6 +374,7 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
    pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
    are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
    RANDOM instead, because a language model learns how often each line occurs. */
+TRF__COLD
 TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t size,
                                  trf_hold_out_rule rule, char *held,
                                  int64_t *count, const trf_hooks *hooks, trf_error *err)

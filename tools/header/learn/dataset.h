@@ -231,6 +231,7 @@ TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
     memset(s, 0, sizeof *s);
 }
 
+TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
     trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
@@ -247,6 +248,7 @@ TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
     memset(ids, 0, sizeof *ids);
 }
 
+TRF__COLD
 TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
 {
     trf__ids_free(&e->ids[0], hooks);
@@ -279,6 +281,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     TRF__ZERO(d->stats);
 }
 
+TRF__COLD
 TRF__FN void trf__dataset_forget(trf_dataset *d)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -474,6 +477,7 @@ TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, cons
 /* Collects the labels to learn from. A label must not occur in held-out pairs only: such a pair is
    learned from, with all pairs of its source, unless the caller holds it out. Lines are not yet
    sorted, so their texts are read from d. */
+TRF__COLD
 TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int given, int64_t *count,
                                     trf_error *err)
 {

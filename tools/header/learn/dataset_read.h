@@ -32,6 +32,7 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 }
 
 /* A line that is checked: stores it, or passes it on. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                      trf_error *err)
 {

@@ -319,6 +319,7 @@ enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator a
 
 /* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
    empty source has an empty answer. */
+TRF__COLD
 TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t *at,
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {

@@ -68,6 +68,7 @@ TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
+TRF__COLD
 TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);

@@ -69,6 +69,7 @@ TRF__FN trf_status trf__rank_add(const trf_reader *t, trf__ranking *r, const cha
 }
 
 /* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
+TRF__COLD
 TRF__FN trf_status trf__rank_some(trf_reader *t, trf__ranking *r, const char *const *texts,
                                   int32_t n, int32_t room, int32_t first, double *scores,
                                   trf_error *err)

@@ -432,6 +432,7 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 
 /* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL.
    Without texts all sentences have the same ones, which stand there once. */
+TRF__COLD
 TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, int32_t n,
                                 trf_error *err)
 {

@@ -110,6 +110,7 @@ TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t ri
 // They may be hostile. Every error gives the offset of the fault.
 
 /* Reads everything before the ranges. */
+TRF__COLD
 TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -213,6 +214,7 @@ TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__
 }
 
 /* Finds and checks the tables for composing, between merges and tokens. */
+TRF__COLD
 TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -295,6 +297,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     return NULL;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;

@@ -92,6 +92,7 @@ TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *
 }
 
 /* Reads the map's header, if there is a map, and finds the file behind it. */
+TRF__COLD
 TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -193,6 +194,7 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
 }
 
 /* Finishes a vocabulary with a map: the token of each id, and what special ids need. */
+TRF__COLD
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;

@@ -188,6 +188,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
 }
 
 /* Walks over the whole file: field 1 is a piece, fields 2, 3 and 5 are options. */
+TRF__COLD
 TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -382,6 +383,7 @@ TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t n
 }
 
 /* Builds the index of all pieces that text can contain. */
+TRF__COLD
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;

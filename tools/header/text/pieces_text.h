@@ -163,6 +163,7 @@ typedef struct trf__mapped_file {
 } trf__mapped_file;
 
 /* The map (>>pieces-map) and the file. */
+TRF__COLD
 TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
 {
     const trf_piece_ids *ids = f->ids;

@@ -244,6 +244,7 @@ TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_toke
 
 /* Reads to->n rules of `each` bytes: first, last, kind, and an argument if there is room for it.
    `fault_of` tells what is wrong with one, and moves the offset to the number that is. */
+TRF__COLD
 TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name, int each,
                                      const char *(*fault_of)(const trf_vocab *v,
                                                              const trf__word_rule *r, int64_t *at),

@@ -135,6 +135,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
 }
 
 /* Fills a new vocabulary from its stored bytes. */
+TRF__COLD
 TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
     int64_t n_tokens = 0, at = 0;
