@@ -18993,6 +18993,8 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
     return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: %s",
                      (long long)at, fault);
 }
+#define TRF__STORED_FAIL_IF(condition, at, fault) \
+    do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
 /* Checks the number x, read at an offset. The message has its range between `before` and
    `after`. */
@@ -19048,7 +19050,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         r->last = trf__stored_number(v, at + 4);
         r->kind = trf__stored_signed(v, at + 8);
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
-        if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
+        TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
                      "byte %lld: expected %s in ascending order, got code points of earlier ones",
                      (long long)at, name);
@@ -19158,6 +19160,8 @@ TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *faul
     return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
                      (long long)at, fault, (int)got);
 }
+#define TRF__MAP_FAIL_IF(condition, array, at, fault, got) \
+    do { if (condition) return trf__map_fail(array, at, fault, got, err); } while (0)
 
 /* Checks an id of a map, or -1. */
 TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64_t at, int32_t id,
@@ -19174,7 +19178,7 @@ TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *
                                  trf_error *err)
 {
     int32_t x = trf__map_number(v, index);
-    if (x < least || x > most) return trf__map_fail(array, -1, wanted, x, err);
+    TRF__MAP_FAIL_IF(x < least || x > most, array, -1, wanted, x);
     *to = x;
     return TRF_OK;
 }
@@ -19187,8 +19191,7 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
     int32_t texts = 0;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
-    if (rest < 0)
-        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
+    TRF__MAP_FAIL_IF(rest < 0, "pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored);
     TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
     TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
     for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) {
@@ -19211,9 +19214,8 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    if (p->n_read == p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
+    TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                     "as many ids as the file has pieces", p->n_mapped);
     *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
     return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
 }
@@ -19253,11 +19255,10 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
         size_t n = end ? (size_t)(end - text) : 0;
         trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
         TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
-        if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
-            return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
-                                 (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
-        if (trf__vocab_number(v, text, n) >= 0)
-            return trf__map_fail("more", i, "every token once", 2, err);
+        TRF__MAP_FAIL_IF(n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n), "more", i,
+                         "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
+                         (int32_t)trf__min64((int64_t)n, INT32_MAX));
+        TRF__MAP_FAIL_IF(trf__vocab_number(v, text, n) >= 0, "more", i, "every token once", 2);
         TRF__TRY(trf__enter_piece(v, text, n, piece, err));
         text = end + 1;
     }
@@ -19273,7 +19274,7 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
     const trf__pieces *p = v->pieces;
     int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id];
     if (id < 0) return TRF_OK;
-    if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
+    TRF__MAP_FAIL_IF(token < 0, "special", which, "the id of a token", id);
     int32_t type = p->pieces[token].type;
     if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
     else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
@@ -19286,25 +19287,22 @@ TRF__COLD
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    if (p->n_read < p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
+    TRF__MAP_FAIL_IF(p->n_read < p->n_mapped, "pieces", p->n_read,
+                     "as many ids as the file has pieces", p->n_mapped);
     TRF__TRY(trf__enter_more(v, err));
     TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
     for (int32_t i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (int32_t i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
-        if (id >= 0 && p->tokens[id] >= 0)
-            return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
-                                 "every id once", id, err);
+        TRF__MAP_FAIL_IF(id >= 0 && p->tokens[id] >= 0, more ? "more_ids" : "pieces",
+                         more ? i - p->n_mapped : i, "every id once", id);
         if (id >= 0) p->tokens[id] = i;
         else if (v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
                                                      p->pieces[i].type >= TRF__PIECE_BYTE))
             return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
     }
-    if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
-        return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
-                             err);
+    TRF__MAP_FAIL_IF(v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback, "special",
+                     TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1);
     for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
     return TRF_OK;
 }
@@ -20418,10 +20416,10 @@ enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
-        return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
-    if (v->n_stored < TRF__WORD_HEADER + 4)
-        return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
+    TRF__STORED_FAIL_IF(v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8), 0,
+                        "expected a WordPiece file, got something else");
+    TRF__STORED_FAIL_IF(v->n_stored < TRF__WORD_HEADER + 4, v->n_stored,
+                        "expected a header of 56 bytes, got the end");
     uint32_t flags = trf__stored_number(v, 8);
     TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
                  !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
@@ -20475,7 +20473,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
         return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
                                 "a NUL; got another number", err);
     int64_t bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
-    if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
+    TRF__STORED_FAIL_IF(bad >= 0, *at + bad, "expected UTF-8, got something else");
     *at += w->n_replaced;
     return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
                              &w->rules, err);
@@ -20744,10 +20742,9 @@ TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_er
 {
     trf__byte_bpe *b = v->byte_bpe;
     int64_t rest = v->n_stored - TRF__BYTE_HEADER;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
-        return trf__stored_fail(v, 0, "expected a file of byte-level BPE, got something else", err);
-    if (rest < 0)
-        return trf__stored_fail(v, v->n_stored, "expected a header of 52 bytes, got the end", err);
+    TRF__STORED_FAIL_IF(v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8), 0,
+                        "expected a file of byte-level BPE, got something else");
+    TRF__STORED_FAIL_IF(rest < 0, v->n_stored, "expected a header of 52 bytes, got the end");
     b->flags = trf__stored_number(v, 8);
     *n_tokens = trf__stored_number(v, 40);
     TRF__TRY(trf__stored_range(v, 8, "flags from ", b->flags, 0, TRF__BYTE_FLAGS, "", err));
@@ -20850,32 +20847,28 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     int64_t at = b->tokens_at, rest = v->n_stored - at - 12;
     const char *fault;
     uint32_t parts[TRF__NFC_DEPTH];
-    if (rest < 0)
-        return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
+    TRF__STORED_FAIL_IF(rest < 0, at, "expected sizes of three tables, got the end");
     b->tokens_at += 12;
     for (int k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
-        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
-            return trf__stored_fail(v, at + 4 * k, "expected the number of rows that follow, got a "
-                                    "larger one", err);
+        TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
+                            "expected the number of rows that follow, got a larger one");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (int k = 0; k < TRF__NFC_TABLES; k++)
         for (int64_t row = 0; row < b->n_nfc[k]; row++)
-            if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
+            TRF__STORED_FAIL_IF((fault = trf__nfc_fault(v, k, row)) != NULL,
+                                b->nfc[k] + TRF__NFC_ROW * row, fault);
     for (int64_t row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
         int64_t where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         uint32_t c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
-        if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
-            return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
-                                    "one that does", err);
+        TRF__STORED_FAIL_IF(c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0, where + 8,
+                            "expected a part that does not decompose, got one that does");
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
-        if (trf__nfc_parts(v, &c, parts) < 0)
-            return trf__stored_fail(v, where,
-                                    "expected at most eight steps of decomposing, got more", err);
+        TRF__STORED_FAIL_IF(trf__nfc_parts(v, &c, parts) < 0, where,
+                            "expected at most eight steps of decomposing, got more");
     }
     return TRF_OK;
 }
@@ -28331,14 +28324,15 @@ TRF__FN trf_status trf__token_damaged(trf_error *err, int64_t at, const char *fa
 {
     return trf__fail(err, TRF_E_FORMAT, at, "token file", "byte %lld: %s", (long long)at, fault);
 }
+#define TRF__DAMAGED_IF(condition, at, fault) \
+    do { if (condition) return trf__token_damaged(err, at, fault); } while (0)
 
 /* Reads n bytes at a position that is inside the file. */
 TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned char *to, int64_t n,
                                     trf_error *err)
 {
     size_t got;
-    if (n > r->bytes - at)
-        return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
+    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, but its data go on");
     int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
@@ -28386,20 +28380,19 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     trf__crc_begin(&form->crc);
     TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
     r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
-    if (r->bytes < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes, "the file ends within its head");
+    TRF__DAMAGED_IF(r->bytes < TRF__TOKEN_HEAD, r->bytes, "the file ends within its head");
     TRF__TRY(trf__token_bytes(r, 0, form->head, TRF__TOKEN_HEAD, err));
-    if (memcmp(form->head, "TRFTOKEN", 8)) return trf__token_damaged(err, 0, "not a token file");
-    if (trf__from_little(form->head + 8, 4) != 1)
-        return trf__token_damaged(err, 8, "expected version 1 of token files");
+    TRF__DAMAGED_IF(memcmp(form->head, "TRFTOKEN", 8), 0, "not a token file");
+    TRF__DAMAGED_IF(trf__from_little(form->head + 8, 4) != 1, 8,
+                    "expected version 1 of token files");
     form->id_bytes = (int32_t)trf__from_little(form->head + 12, 4);
     form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
     form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
-    if (!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4))
-        return trf__token_damaged(err, 40, "the head is damaged: its CRC-32 is another");
-    if ((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
-        form->length_bytes != (form->max_length < 65536 ? 2 : 4))
-        return trf__token_damaged(err, 12, "expected ids of 2 or 4 bytes and matching lengths");
+    TRF__DAMAGED_IF(!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4), 40,
+                    "the head is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
+                    form->length_bytes != (form->max_length < 65536 ? 2 : 4), 12,
+                    "expected ids of 2 or 4 bytes and matching lengths");
     return TRF_OK;
 }
 
@@ -28415,16 +28408,14 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
     TRF__TRY(trf__cancel_status(&r->hooks, err));
     TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
     *n = (int64_t)trf__from_little(r->top, 4);
-    if (*n < 1 || *n > TRF__BLOCK_PAIRS)
-        return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
+    TRF__DAMAGED_IF(*n < 1 || *n > TRF__BLOCK_PAIRS, at, "expected a block of 1 to 1024 pairs");
     int64_t bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
-    if (!trf__token_sealed(form, r->top, bytes))
-        return trf__token_damaged(err, at,
-                                  "the block that begins here is damaged: its CRC-32 is another");
-    if (trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs)
-        return trf__token_damaged(err, at + 4, "expected the number of pairs before this block");
+    TRF__DAMAGED_IF(!trf__token_sealed(form, r->top, bytes), at,
+                    "the block that begins here is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF(trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs, at + 4,
+                    "expected the number of pairs before this block");
     for (records = i = 0; i < *n; i++) {
         int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
@@ -28434,11 +28425,10 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
         records += trf__record_bytes(form, source, target);
         trf__token_add(facts, source, target);
     }
-    if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
-        return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
+    TRF__DAMAGED_IF(trf__from_little(r->top + 12, 8) != (uint64_t)records, at + 12,
+                    "expected the bytes of the block's records");
     *next = at + bytes + 4 + records;
-    if (*next > r->bytes)
-        return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
+    TRF__DAMAGED_IF(*next > r->bytes, r->bytes, "the file ends within the records of a block");
     facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
     return TRF_OK;
 }
@@ -28469,9 +28459,8 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
 {
     int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
     const unsigned char *ids = record + 4;
-    if (trf__from_little(record, 4) != trf__token_crc(form, ids, bytes))
-        return trf__token_damaged(err, at,
-                                  "the pair that begins here is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF(trf__from_little(record, 4) != trf__token_crc(form, ids, bytes), at,
+                    "the pair that begins here is damaged: its CRC-32 is another");
     if (trf__token_ids(form, ids, n_source, 0, source) &&
         trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
         return TRF_OK;
@@ -28570,22 +28559,21 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
     unsigned char *end = r->top;
     int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
                                 &facts->target_unknown};
-    if (at < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes,
-                                  "the file ends here: it was cut or never finished");
+    TRF__DAMAGED_IF(at < TRF__TOKEN_HEAD, r->bytes,
+                    "the file ends here: it was cut or never finished");
     TRF__TRY(trf__token_bytes(r, at, end, TRF__TOKEN_END, err));
-    if (trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4))
-        return trf__token_damaged(err, at, "expected the end of a token file: it is damaged, was "
-                                  "cut or never finished");
+    TRF__DAMAGED_IF(trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end,
+                    TRF__TOKEN_END - 4), at,
+                    "expected the end of a token file: it is damaged, was cut or never finished");
     facts->pairs = (int64_t)trf__from_little(end + 4, 8);
     facts->mark = (int64_t)trf__from_little(end + 20, 8);
     for (int64_t i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
     r->form.hash = trf__from_little(end + 60, 8);
     facts->longest = (int32_t)trf__from_little(end + 68, 4);
     /* before memory is allocated for it */
-    if (facts->pairs < 0 || facts->pairs > INT32_MAX ||
-        facts->pairs > r->bytes / (2 * r->form.length_bytes + 4))
-        return trf__token_damaged(err, at + 4, "more pairs than the file has room for");
+    TRF__DAMAGED_IF(facts->pairs < 0 || facts->pairs > INT32_MAX ||
+                    facts->pairs > r->bytes / (2 * r->form.length_bytes + 4), at + 4,
+                    "more pairs than the file has room for");
     return TRF_OK;
 }
 
@@ -28604,18 +28592,17 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
-        if (next > end || facts->pairs > all.pairs)
-            return trf__token_damaged(err, at,
-                                      "the blocks have more than the end of the file says");
+        TRF__DAMAGED_IF(next > end || facts->pairs > all.pairs, at,
+                        "the blocks have more than the end of the file says");
         TRF__GROW(trf__token_block, r->blocks, r->block_capacity, r->n_blocks + 1, &r->hooks);
         memcpy(r->lengths + first * pair, r->top + TRF__TOKEN_BLOCK, (size_t)(n * pair));
         r->blocks[r->n_blocks].first = first;
         r->blocks[r->n_blocks++].records = at + TRF__TOKEN_BLOCK + n * pair + 4;
         at = next;
     }
-    if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
-        facts->target_ids != all.target_ids || facts->longest != all.longest)
-        return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    TRF__DAMAGED_IF(facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
+                    facts->target_ids != all.target_ids || facts->longest != all.longest, end,
+                    "the blocks have less than the end of the file says");
     all.longest_source = facts->longest_source;
     all.longest_target = facts->longest_target;
     *facts = all;
@@ -41657,4 +41644,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3084759734
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1436997435

@@ -199,14 +199,15 @@ TRF__FN trf_status trf__token_damaged(trf_error *err, int64_t at, const char *fa
 {
     return trf__fail(err, TRF_E_FORMAT, at, "token file", "byte %lld: %s", (long long)at, fault);
 }
+#define TRF__DAMAGED_IF(condition, at, fault) \
+    do { if (condition) return trf__token_damaged(err, at, fault); } while (0)
 
 /* Reads n bytes at a position that is inside the file. */
 TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned char *to, int64_t n,
                                     trf_error *err)
 {
     size_t got;
-    if (n > r->bytes - at)
-        return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
+    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, but its data go on");
     int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
@@ -254,20 +255,19 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     trf__crc_begin(&form->crc);
     TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
     r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
-    if (r->bytes < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes, "the file ends within its head");
+    TRF__DAMAGED_IF(r->bytes < TRF__TOKEN_HEAD, r->bytes, "the file ends within its head");
     TRF__TRY(trf__token_bytes(r, 0, form->head, TRF__TOKEN_HEAD, err));
-    if (memcmp(form->head, "TRFTOKEN", 8)) return trf__token_damaged(err, 0, "not a token file");
-    if (trf__from_little(form->head + 8, 4) != 1)
-        return trf__token_damaged(err, 8, "expected version 1 of token files");
+    TRF__DAMAGED_IF(memcmp(form->head, "TRFTOKEN", 8), 0, "not a token file");
+    TRF__DAMAGED_IF(trf__from_little(form->head + 8, 4) != 1, 8,
+                    "expected version 1 of token files");
     form->id_bytes = (int32_t)trf__from_little(form->head + 12, 4);
     form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
     form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
-    if (!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4))
-        return trf__token_damaged(err, 40, "the head is damaged: its CRC-32 is another");
-    if ((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
-        form->length_bytes != (form->max_length < 65536 ? 2 : 4))
-        return trf__token_damaged(err, 12, "expected ids of 2 or 4 bytes and matching lengths");
+    TRF__DAMAGED_IF(!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4), 40,
+                    "the head is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
+                    form->length_bytes != (form->max_length < 65536 ? 2 : 4), 12,
+                    "expected ids of 2 or 4 bytes and matching lengths");
     return TRF_OK;
 }
 
@@ -283,16 +283,14 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
     TRF__TRY(trf__cancel_status(&r->hooks, err));
     TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
     *n = (int64_t)trf__from_little(r->top, 4);
-    if (*n < 1 || *n > TRF__BLOCK_PAIRS)
-        return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
+    TRF__DAMAGED_IF(*n < 1 || *n > TRF__BLOCK_PAIRS, at, "expected a block of 1 to 1024 pairs");
     int64_t bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
-    if (!trf__token_sealed(form, r->top, bytes))
-        return trf__token_damaged(err, at,
-                                  "the block that begins here is damaged: its CRC-32 is another");
-    if (trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs)
-        return trf__token_damaged(err, at + 4, "expected the number of pairs before this block");
+    TRF__DAMAGED_IF(!trf__token_sealed(form, r->top, bytes), at,
+                    "the block that begins here is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF(trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs, at + 4,
+                    "expected the number of pairs before this block");
     for (records = i = 0; i < *n; i++) {
         int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
@@ -302,11 +300,10 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
         records += trf__record_bytes(form, source, target);
         trf__token_add(facts, source, target);
     }
-    if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
-        return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
+    TRF__DAMAGED_IF(trf__from_little(r->top + 12, 8) != (uint64_t)records, at + 12,
+                    "expected the bytes of the block's records");
     *next = at + bytes + 4 + records;
-    if (*next > r->bytes)
-        return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
+    TRF__DAMAGED_IF(*next > r->bytes, r->bytes, "the file ends within the records of a block");
     facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
     return TRF_OK;
 }
@@ -337,9 +334,8 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
 {
     int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
     const unsigned char *ids = record + 4;
-    if (trf__from_little(record, 4) != trf__token_crc(form, ids, bytes))
-        return trf__token_damaged(err, at,
-                                  "the pair that begins here is damaged: its CRC-32 is another");
+    TRF__DAMAGED_IF(trf__from_little(record, 4) != trf__token_crc(form, ids, bytes), at,
+                    "the pair that begins here is damaged: its CRC-32 is another");
     if (trf__token_ids(form, ids, n_source, 0, source) &&
         trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
         return TRF_OK;
@@ -438,22 +434,21 @@ TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, 
     unsigned char *end = r->top;
     int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
                                 &facts->target_unknown};
-    if (at < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes,
-                                  "the file ends here: it was cut or never finished");
+    TRF__DAMAGED_IF(at < TRF__TOKEN_HEAD, r->bytes,
+                    "the file ends here: it was cut or never finished");
     TRF__TRY(trf__token_bytes(r, at, end, TRF__TOKEN_END, err));
-    if (trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4))
-        return trf__token_damaged(err, at, "expected the end of a token file: it is damaged, was "
-                                  "cut or never finished");
+    TRF__DAMAGED_IF(trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end,
+                    TRF__TOKEN_END - 4), at,
+                    "expected the end of a token file: it is damaged, was cut or never finished");
     facts->pairs = (int64_t)trf__from_little(end + 4, 8);
     facts->mark = (int64_t)trf__from_little(end + 20, 8);
     for (int64_t i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
     r->form.hash = trf__from_little(end + 60, 8);
     facts->longest = (int32_t)trf__from_little(end + 68, 4);
     /* before memory is allocated for it */
-    if (facts->pairs < 0 || facts->pairs > INT32_MAX ||
-        facts->pairs > r->bytes / (2 * r->form.length_bytes + 4))
-        return trf__token_damaged(err, at + 4, "more pairs than the file has room for");
+    TRF__DAMAGED_IF(facts->pairs < 0 || facts->pairs > INT32_MAX ||
+                    facts->pairs > r->bytes / (2 * r->form.length_bytes + 4), at + 4,
+                    "more pairs than the file has room for");
     return TRF_OK;
 }
 
@@ -472,18 +467,17 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
-        if (next > end || facts->pairs > all.pairs)
-            return trf__token_damaged(err, at,
-                                      "the blocks have more than the end of the file says");
+        TRF__DAMAGED_IF(next > end || facts->pairs > all.pairs, at,
+                        "the blocks have more than the end of the file says");
         TRF__GROW(trf__token_block, r->blocks, r->block_capacity, r->n_blocks + 1, &r->hooks);
         memcpy(r->lengths + first * pair, r->top + TRF__TOKEN_BLOCK, (size_t)(n * pair));
         r->blocks[r->n_blocks].first = first;
         r->blocks[r->n_blocks++].records = at + TRF__TOKEN_BLOCK + n * pair + 4;
         at = next;
     }
-    if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
-        facts->target_ids != all.target_ids || facts->longest != all.longest)
-        return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    TRF__DAMAGED_IF(facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
+                    facts->target_ids != all.target_ids || facts->longest != all.longest, end,
+                    "the blocks have less than the end of the file says");
     all.longest_source = facts->longest_source;
     all.longest_target = facts->longest_target;
     *facts = all;

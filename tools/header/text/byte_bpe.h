@@ -115,10 +115,9 @@ TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_er
 {
     trf__byte_bpe *b = v->byte_bpe;
     int64_t rest = v->n_stored - TRF__BYTE_HEADER;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
-        return trf__stored_fail(v, 0, "expected a file of byte-level BPE, got something else", err);
-    if (rest < 0)
-        return trf__stored_fail(v, v->n_stored, "expected a header of 52 bytes, got the end", err);
+    TRF__STORED_FAIL_IF(v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8), 0,
+                        "expected a file of byte-level BPE, got something else");
+    TRF__STORED_FAIL_IF(rest < 0, v->n_stored, "expected a header of 52 bytes, got the end");
     b->flags = trf__stored_number(v, 8);
     *n_tokens = trf__stored_number(v, 40);
     TRF__TRY(trf__stored_range(v, 8, "flags from ", b->flags, 0, TRF__BYTE_FLAGS, "", err));
@@ -221,32 +220,28 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     int64_t at = b->tokens_at, rest = v->n_stored - at - 12;
     const char *fault;
     uint32_t parts[TRF__NFC_DEPTH];
-    if (rest < 0)
-        return trf__stored_fail(v, at, "expected sizes of three tables, got the end", err);
+    TRF__STORED_FAIL_IF(rest < 0, at, "expected sizes of three tables, got the end");
     b->tokens_at += 12;
     for (int k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
-        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
-            return trf__stored_fail(v, at + 4 * k, "expected the number of rows that follow, got a "
-                                    "larger one", err);
+        TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
+                            "expected the number of rows that follow, got a larger one");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (int k = 0; k < TRF__NFC_TABLES; k++)
         for (int64_t row = 0; row < b->n_nfc[k]; row++)
-            if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__stored_fail(v, b->nfc[k] + TRF__NFC_ROW * row, fault, err);
+            TRF__STORED_FAIL_IF((fault = trf__nfc_fault(v, k, row)) != NULL,
+                                b->nfc[k] + TRF__NFC_ROW * row, fault);
     for (int64_t row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
         int64_t where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         uint32_t c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
-        if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
-            return trf__stored_fail(v, where + 8, "expected a part that does not decompose, got "
-                                    "one that does", err);
+        TRF__STORED_FAIL_IF(c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0, where + 8,
+                            "expected a part that does not decompose, got one that does");
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
-        if (trf__nfc_parts(v, &c, parts) < 0)
-            return trf__stored_fail(v, where,
-                                    "expected at most eight steps of decomposing, got more", err);
+        TRF__STORED_FAIL_IF(trf__nfc_parts(v, &c, parts) < 0, where,
+                            "expected at most eight steps of decomposing, got more");
     }
     return TRF_OK;
 }

@@ -70,6 +70,8 @@ TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *faul
     return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
                      (long long)at, fault, (int)got);
 }
+#define TRF__MAP_FAIL_IF(condition, array, at, fault, got) \
+    do { if (condition) return trf__map_fail(array, at, fault, got, err); } while (0)
 
 /* Checks an id of a map, or -1. */
 TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64_t at, int32_t id,
@@ -86,7 +88,7 @@ TRF__FN trf_status trf__map_read(const trf_vocab *v, int64_t index, const char *
                                  trf_error *err)
 {
     int32_t x = trf__map_number(v, index);
-    if (x < least || x > most) return trf__map_fail(array, -1, wanted, x, err);
+    TRF__MAP_FAIL_IF(x < least || x > most, array, -1, wanted, x);
     *to = x;
     return TRF_OK;
 }
@@ -99,8 +101,7 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
     int64_t rest = v->n_stored - TRF__MAP_HEADER;
     int32_t texts = 0;
     if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
-    if (rest < 0)
-        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
+    TRF__MAP_FAIL_IF(rest < 0, "pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored);
     TRF__TRY(trf__map_read(v, 0, "codes", "0 or 1", 0, 1, &p->codes, err));
     TRF__TRY(trf__map_read(v, 1, "size", "1 to 16777216 ids", 1, TRF__MAP_SIZE, &p->size, err));
     for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) {
@@ -123,9 +124,8 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    if (p->n_read == p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
+    TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                     "as many ids as the file has pieces", p->n_mapped);
     *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
     return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
 }
@@ -165,11 +165,10 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
         size_t n = end ? (size_t)(end - text) : 0;
         trf__piece piece = {0, TRF__PIECE_MORE, trf__map_number(v, first + i)};
         TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
-        if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
-            return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
-                                 (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
-        if (trf__vocab_number(v, text, n) >= 0)
-            return trf__map_fail("more", i, "every token once", 2, err);
+        TRF__MAP_FAIL_IF(n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n), "more", i,
+                         "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
+                         (int32_t)trf__min64((int64_t)n, INT32_MAX));
+        TRF__MAP_FAIL_IF(trf__vocab_number(v, text, n) >= 0, "more", i, "every token once", 2);
         TRF__TRY(trf__enter_piece(v, text, n, piece, err));
         text = end + 1;
     }
@@ -185,7 +184,7 @@ TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *
     const trf__pieces *p = v->pieces;
     int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id];
     if (id < 0) return TRF_OK;
-    if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
+    TRF__MAP_FAIL_IF(token < 0, "special", which, "the id of a token", id);
     int32_t type = p->pieces[token].type;
     if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
     else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
@@ -198,25 +197,22 @@ TRF__COLD
 TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
-    if (p->n_read < p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
+    TRF__MAP_FAIL_IF(p->n_read < p->n_mapped, "pieces", p->n_read,
+                     "as many ids as the file has pieces", p->n_mapped);
     TRF__TRY(trf__enter_more(v, err));
     TRF__ALLOC(int32_t, p->tokens, &v->hooks, p->size, "size", "for %d ids", (int)p->size);
     for (int32_t i = 0; i < p->size; i++) p->tokens[i] = -1;
     for (int32_t i = 0; i < v->n_tokens; i++) {
         int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
-        if (id >= 0 && p->tokens[id] >= 0)
-            return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
-                                 "every id once", id, err);
+        TRF__MAP_FAIL_IF(id >= 0 && p->tokens[id] >= 0, more ? "more_ids" : "pieces",
+                         more ? i - p->n_mapped : i, "every id once", id);
         if (id >= 0) p->tokens[id] = i;
         else if (v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
                                                      p->pieces[i].type >= TRF__PIECE_BYTE))
             return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
     }
-    if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
-        return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
-                             err);
+    TRF__MAP_FAIL_IF(v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback, "special",
+                     TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1);
     for (int32_t i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
     return TRF_OK;
 }

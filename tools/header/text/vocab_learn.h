@@ -205,6 +205,8 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
     return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind], "byte %lld: %s",
                      (long long)at, fault);
 }
+#define TRF__STORED_FAIL_IF(condition, at, fault) \
+    do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
 /* Checks the number x, read at an offset. The message has its range between `before` and
    `after`. */
@@ -260,7 +262,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         r->last = trf__stored_number(v, at + 4);
         r->kind = trf__stored_signed(v, at + 8);
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
-        if ((fault = fault_of(v, r, &at)) != NULL) return trf__stored_fail(v, at, fault, err);
+        TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
                      "byte %lld: expected %s in ascending order, got code points of earlier ones",
                      (long long)at, name);

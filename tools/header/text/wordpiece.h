@@ -71,10 +71,10 @@ enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
 TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
-        return trf__stored_fail(v, 0, "expected a WordPiece file, got something else", err);
-    if (v->n_stored < TRF__WORD_HEADER + 4)
-        return trf__stored_fail(v, v->n_stored, "expected a header of 56 bytes, got the end", err);
+    TRF__STORED_FAIL_IF(v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8), 0,
+                        "expected a WordPiece file, got something else");
+    TRF__STORED_FAIL_IF(v->n_stored < TRF__WORD_HEADER + 4, v->n_stored,
+                        "expected a header of 56 bytes, got the end");
     uint32_t flags = trf__stored_number(v, 8);
     TRF__FAIL_IF(flags > TRF__WORD_FLAGS || (flags > TRF__WORDPIECE_CLEANUP &&
                  !(flags & TRF__WORDPIECE_SETTINGS)), TRF_E_FORMAT, 8, "wordpiece",
@@ -128,7 +128,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
         return trf__stored_fail(v, *at - 4, "expected the size of the replacements, which end with "
                                 "a NUL; got another number", err);
     int64_t bad = trf_find_invalid_utf8(w->replaced, (size_t)w->n_replaced);
-    if (bad >= 0) return trf__stored_fail(v, *at + bad, "expected UTF-8, got something else", err);
+    TRF__STORED_FAIL_IF(bad >= 0, *at + bad, "expected UTF-8, got something else");
     *at += w->n_replaced;
     return trf__stored_rules(v, TRF__WORD_HEADER, "rules", TRF__WORD_RULE, trf__word_rule_fault,
                              &w->rules, err);
