@@ -5235,12 +5235,12 @@ TRF__FN double trf__ln(double x) { return log(x); }
 TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 {
     const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
-    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
-    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
-    n = trf__sub(t, magic);
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);
+    trf__v16 y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
+    trf__v16 t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
+    trf__v16 n = trf__sub(t, magic);
+    trf__v16 r = trf__fma(n, trf__set(-0.693359375f), clamped);
     r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
-    p = trf__set(1.0f / 5040);
+    trf__v16 p = trf__set(1.0f / 5040);
     p = trf__fma(p, r, trf__set(1.0f / 720));
     p = trf__fma(p, r, trf__set(1.0f / 120));
     p = trf__fma(p, r, trf__set(1.0f / 24));
@@ -5262,8 +5262,8 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
 {
     const trf__v16 magic = trf__set(12582912.0f), two = trf__set(2.0f);
-    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), p, y;
-    p = trf__set(2 * 0.00132647271f);
+    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), y;
+    trf__v16 p = trf__set(2 * 0.00132647271f);
     p = trf__apart(p, r, trf__set(2 * 0.00967151276f));
     p = trf__apart(p, r, trf__set(2 * 0.0555073374f));
     p = trf__apart(p, r, trf__set(2 * 0.240222421f));
@@ -5315,14 +5315,14 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
-    trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
+    trf__v16 r, half = trf__mul(x, trf__set(-0.5f));
     /* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
     TRF__EACH(trf__ivec bits;
               TRF__AS_INT(bits, x.part[i]);
               bits = 0x5F3759DF - (bits >> 1);
               TRF__AS_REAL(r.part[i], bits))
     for (int k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
-    s = trf__mul(x, r);
+    trf__v16 s = trf__mul(x, r);
     /* s + (x - s^2) * r / 2 */
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
     s = trf__mul(s, trf__if_less(a, tiny, trf__set(2.32830644e-10f), one));
@@ -5845,8 +5845,7 @@ typedef struct trf__pack {
 TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
                                int format)
 {
-    trf__pack pack;
-    TRF__ZERO(pack);
+    TRF__ZEROED(trf__pack, pack);
     pack.packed = packed;
     pack.weights = weights;
     pack.out = out;
@@ -8557,19 +8556,18 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
    they are. */
 TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
 {
-    int64_t t = 0, r;
+    int64_t t = 0;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4       /* vectors move any bits as floats */
     for (; n >= 16 && 4 * (t + 4) <= bytes; t += 4)
-        for (r = 0; r < 16; r += 4) {
+        for (int64_t r = 0; r < 16; r += 4) {
             const trf_real *from[4];
-            int k;
-            TRF__UNROLL for (k = 0; k < 4; k++)
+            TRF__UNROLL for (int k = 0; k < 4; k++)
                 from[k] = (const trf_real *)(const void *)(rows + (r + k) * bytes + 4 * t);
             trf__transpose4((trf_real *)panel + 16 * t + r, 16, from);
         }
 #endif
     for (; t < deep; t++)
-        for (r = 0; r < 16; r++) {
+        for (int64_t r = 0; r < 16; r++) {
             const int64_t left = r < n ? trf__min64(4, bytes - 4 * t) : 0;
             char *to = (char *)panel + 4 * (16 * t + r);
             memset(to, 0, 4);
@@ -9479,13 +9477,11 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
 /* The sums of the numbers of sixteen rows in a panel, each word of which has four of a row. */
 TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t words)
 {
-    int64_t c;
 #if TRF__VECTOR_BYTES > TRF__REAL_BYTES && TRF__REAL_BYTES == 4
     const int lanes = TRF__VECTOR_BYTES / 4;
-    int first;
-    for (first = 0; first < 16; first += lanes) {
+    for (int first = 0; first < 16; first += lanes) {
         trf__ivec sum = {0};
-        for (c = 0; c < words; c++) {
+        for (int64_t c = 0; c < words; c++) {
             trf__uvec w;
             memcpy(&w, panel + 4 * (16 * c + first), sizeof w);
             sum += ((trf__ivec)(w << 24) >> 24) + ((trf__ivec)(w << 16) >> 24) +
@@ -9495,7 +9491,7 @@ TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t wor
     }
 #else
     memset(sums, 0, 16 * sizeof *sums);
-    for (c = 0; c < 64 * words; c++) sums[c / 4 % 16] += ((const signed char *)panel)[c];
+    for (int64_t c = 0; c < 64 * words; c++) sums[c / 4 % 16] += ((const signed char *)panel)[c];
 #endif
 }
 
@@ -9504,14 +9500,13 @@ TRF__FN void trf__int8_stored(void *packed, const void *stored, int64_t first, i
                               int64_t in, const trf_real *scales)
 {
     const int64_t words = trf__round_up(in, TRF__INT8_DEEP) / 4;
-    int64_t r, i;
-    for (r = 0; r < rows; r += 16) {
+    for (int64_t r = 0; r < rows; r += 16) {
         char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
         float *scale = (float *)(void *)(panel + trf__int8_scales_at(in));
         int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in));
         trf__pack_words(panel, (const char *)stored + (first + r) * in, in, rows - r, words);
         trf__int8_row_sums(sums, panel, words);
-        for (i = 0; i < 16; i++) {
+        for (int64_t i = 0; i < 16; i++) {
             sums[i] *= -128;
             scale[i] = r + i < rows ? (float)scales[first + r + i] : 0;
         }
@@ -10149,9 +10144,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {
-    int64_t r;
     (void)scales;
-    for (r = 0; r < rows; r += 16)
+    for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
                         trf__round_up(in, TRF__BF16_DEEP) / 2);
@@ -41644,4 +41638,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1436997435
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1894867150

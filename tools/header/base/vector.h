@@ -282,12 +282,12 @@ TRF__FN double trf__ln(double x) { return log(x); }
 TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 {
     const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
-    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
-    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
-    n = trf__sub(t, magic);
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);
+    trf__v16 y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
+    trf__v16 t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
+    trf__v16 n = trf__sub(t, magic);
+    trf__v16 r = trf__fma(n, trf__set(-0.693359375f), clamped);
     r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
-    p = trf__set(1.0f / 5040);
+    trf__v16 p = trf__set(1.0f / 5040);
     p = trf__fma(p, r, trf__set(1.0f / 720));
     p = trf__fma(p, r, trf__set(1.0f / 120));
     p = trf__fma(p, r, trf__set(1.0f / 24));
@@ -309,8 +309,8 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
 {
     const trf__v16 magic = trf__set(12582912.0f), two = trf__set(2.0f);
-    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), p, y;
-    p = trf__set(2 * 0.00132647271f);
+    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), y;
+    trf__v16 p = trf__set(2 * 0.00132647271f);
     p = trf__apart(p, r, trf__set(2 * 0.00967151276f));
     p = trf__apart(p, r, trf__set(2 * 0.0555073374f));
     p = trf__apart(p, r, trf__set(2 * 0.240222421f));
@@ -362,14 +362,14 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
-    trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
+    trf__v16 r, half = trf__mul(x, trf__set(-0.5f));
     /* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
     TRF__EACH(trf__ivec bits;
               TRF__AS_INT(bits, x.part[i]);
               bits = 0x5F3759DF - (bits >> 1);
               TRF__AS_REAL(r.part[i], bits))
     for (int k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
-    s = trf__mul(x, r);
+    trf__v16 s = trf__mul(x, r);
     /* s + (x - s^2) * r / 2 */
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
     s = trf__mul(s, trf__if_less(a, tiny, trf__set(2.32830644e-10f), one));

@@ -543,9 +543,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {
-    int64_t r;
     (void)scales;
-    for (r = 0; r < rows; r += 16)
+    for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
                         trf__round_up(in, TRF__BF16_DEEP) / 2);

@@ -315,19 +315,18 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
    they are. */
 TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
 {
-    int64_t t = 0, r;
+    int64_t t = 0;
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4       /* vectors move any bits as floats */
     for (; n >= 16 && 4 * (t + 4) <= bytes; t += 4)
-        for (r = 0; r < 16; r += 4) {
+        for (int64_t r = 0; r < 16; r += 4) {
             const trf_real *from[4];
-            int k;
-            TRF__UNROLL for (k = 0; k < 4; k++)
+            TRF__UNROLL for (int k = 0; k < 4; k++)
                 from[k] = (const trf_real *)(const void *)(rows + (r + k) * bytes + 4 * t);
             trf__transpose4((trf_real *)panel + 16 * t + r, 16, from);
         }
 #endif
     for (; t < deep; t++)
-        for (r = 0; r < 16; r++) {
+        for (int64_t r = 0; r < 16; r++) {
             const int64_t left = r < n ? trf__min64(4, bytes - 4 * t) : 0;
             char *to = (char *)panel + 4 * (16 * t + r);
             memset(to, 0, 4);

@@ -495,13 +495,11 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
 /* The sums of the numbers of sixteen rows in a panel, each word of which has four of a row. */
 TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t words)
 {
-    int64_t c;
 #if TRF__VECTOR_BYTES > TRF__REAL_BYTES && TRF__REAL_BYTES == 4
     const int lanes = TRF__VECTOR_BYTES / 4;
-    int first;
-    for (first = 0; first < 16; first += lanes) {
+    for (int first = 0; first < 16; first += lanes) {
         trf__ivec sum = {0};
-        for (c = 0; c < words; c++) {
+        for (int64_t c = 0; c < words; c++) {
             trf__uvec w;
             memcpy(&w, panel + 4 * (16 * c + first), sizeof w);
             sum += ((trf__ivec)(w << 24) >> 24) + ((trf__ivec)(w << 16) >> 24) +
@@ -511,7 +509,7 @@ TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t wor
     }
 #else
     memset(sums, 0, 16 * sizeof *sums);
-    for (c = 0; c < 64 * words; c++) sums[c / 4 % 16] += ((const signed char *)panel)[c];
+    for (int64_t c = 0; c < 64 * words; c++) sums[c / 4 % 16] += ((const signed char *)panel)[c];
 #endif
 }
 
@@ -520,14 +518,13 @@ TRF__FN void trf__int8_stored(void *packed, const void *stored, int64_t first, i
                               int64_t in, const trf_real *scales)
 {
     const int64_t words = trf__round_up(in, TRF__INT8_DEEP) / 4;
-    int64_t r, i;
-    for (r = 0; r < rows; r += 16) {
+    for (int64_t r = 0; r < rows; r += 16) {
         char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
         float *scale = (float *)(void *)(panel + trf__int8_scales_at(in));
         int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in));
         trf__pack_words(panel, (const char *)stored + (first + r) * in, in, rows - r, words);
         trf__int8_row_sums(sums, panel, words);
-        for (i = 0; i < 16; i++) {
+        for (int64_t i = 0; i < 16; i++) {
             sums[i] *= -128;
             scale[i] = r + i < rows ? (float)scales[first + r + i] : 0;
         }

@@ -469,8 +469,7 @@ typedef struct trf__pack {
 TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t out, int64_t in,
                                int format)
 {
-    trf__pack pack;
-    TRF__ZERO(pack);
+    TRF__ZEROED(trf__pack, pack);
     pack.packed = packed;
     pack.weights = weights;
     pack.out = out;
