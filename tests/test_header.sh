@@ -96,13 +96,13 @@ fault "an include after other text" "base/impl.h:" 'echo "#include \"api/version
 
 # A file that is in no list goes before the first one that includes it, and is written once.
 fresh
-(cd tools/header && echo 'enum { TRF__NEW = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h &&
+(cd tools/header && echo 'enum { TRF__FRESH = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h &&
     use cpu/loss.h cpu/new.h && sh join.sh)
 check "join.sh writes a new file once, before its use, and the header compiles" \
-    eval '[ "$(grep -c "enum { TRF__NEW" transformer.h)" = 1 ] &&
+    eval '[ "$(grep -c "enum { TRF__FRESH" transformer.h)" = 1 ] &&
         cc -O2 -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
 check "join.sh lists the names of a file that is read for each level" \
-    grep -q "^#define TRF__NEW TRF__NAMED(TRF__NEW)" transformer.h
+    grep -q "^#define TRF__FRESH TRF__NAMED(TRF__FRESH)" transformer.h
 check "a new file leaves no two blank lines in a row in the header" \
     eval '[ -z "$(cat -s transformer.h | diff - transformer.h)" ]'
 
