@@ -17907,10 +17907,11 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset)
 {
     return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
 }
-/* Strict C99 hides pread. */
-#if !defined(__STRICT_ANSI__) || defined(_GNU_SOURCE) || \
-    (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L) || \
-    (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500)
+/* Strict C99 hides pread. (glibc says what it shows: OpenBLAS's header defines _GNU_SOURCE too
+   late.) */
+#if !defined(__STRICT_ANSI__) || defined(__USE_UNIX98) || defined(__USE_XOPEN2K8) || \
+    (!defined(__GLIBC__) && defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L) || \
+    (!defined(__GLIBC__) && defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500)
 #define TRF_OS_READS_AT 1
 #else
 #define TRF_OS_READS_AT 0
@@ -41638,4 +41639,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1894867150
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1846216759
