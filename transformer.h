@@ -320,7 +320,7 @@
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
-//     preset         a function that fills in a configuration, such as trf_config_tiny
+//     preset         a configuration of a usual size (trf_config_preset)
 //     conventions    the choices in which PyTorch, the paper and other systems differ
 //     head           1. one of the h parts of attention. 2. trf_head, the last layer of an
 //                    encoder-only model
@@ -1076,10 +1076,12 @@ typedef struct trf_config {
      norm_place      TRF_PRE_NORM, which trains without a warm-up, and at learning rates at which
                      post-norm diverges (Xiong et al. 2020)
      embedding_init  TRF_EMBEDDING_NORMAL_D; nn.Transformer has no embeddings to follow
-   trf_recipe_find chooses all options from the size of your data. */
-TRF_API trf_config trf_config_tiny(void);
-TRF_API trf_config trf_config_base(void);
-TRF_API trf_config trf_config_big(void);
+   trf_recipe_find chooses all options from the size of your data. A preset that does not exist is
+   a struct of zeros. */
+typedef enum trf_preset {
+    TRF_TINY = 0, TRF_BASE = 1, TRF_BIG = 2, TRF_PRESET_COUNT
+} trf_preset;
+TRF_API trf_config trf_config_preset(trf_preset preset);
 
 /* Sets the fields in which systems differ, and no others:
 
@@ -22467,18 +22469,21 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 
 /* PyTorch's conventions but for two: pre-norm trains without a long warm-up, and small first
    embeddings leave the positions visible. */
-TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
+TRF_API trf_config trf_config_preset(trf_preset preset)
 {
+    static const int32_t sizes[TRF_PRESET_COUNT][4] = {     /* layers, d_model, d_ff, n_heads */
+        {4, 128, 256, 4}, {6, 512, 2048, 8}, {6, 1024, 4096, 16}};
     trf_config config;
     TRF__ZERO(config);
+    if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */
-    config.encoder_layers = config.decoder_layers = layers;
-    config.d_model = d_model;
-    config.d_ff = d_ff;
-    config.n_heads = n_heads;
+    config.encoder_layers = config.decoder_layers = sizes[preset][0];
+    config.d_model = sizes[preset][1];
+    config.d_ff = sizes[preset][2];
+    config.n_heads = sizes[preset][3];
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
@@ -22494,10 +22499,6 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.device = trf_device_default();
     return config;
 }
-
-TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
-TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
-TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
 // >>config-checks  which values a configuration may have, and which fit together
 
@@ -36448,7 +36449,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     int ours = trf_file_metadata(file, "trf.format") != NULL;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
-    *c = trf_config_tiny();
+    *c = trf_config_preset(TRF_TINY);
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
         if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
@@ -38368,7 +38369,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
     int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
-    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    *c = trf_config_preset(tokens >= TRF__LARGE_DATA ? TRF_BASE : TRF_TINY);
     if (middling && !symbols) {
         c->encoder_layers = c->decoder_layers = 3;
         c->d_model = 256;
@@ -42466,7 +42467,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     double says[6];
     int64_t i, k, n = queries;
     c.source_vocab = c.target_vocab = 5;
@@ -42921,4 +42922,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1244028146
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2836197367

@@ -67,7 +67,7 @@ int main(void)
     trf_error err;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     config.source_vocab = config.target_vocab = 9;
     config.d_model = config.d_ff = 8;
@@ -91,7 +91,7 @@ int main(void)
     trf_error err;
     trf_model *model = NULL;
     trf_translator *translator = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_search search = trf_search_defaults();
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = search.threads = 1;
@@ -123,7 +123,7 @@ int main(void)
     trf_trainer *trainer;
     trf_translator *translator;
     trf_sampler *generator;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_search search = trf_search_defaults();
     trf_sampling sampling = trf_sampling_defaults();
@@ -412,7 +412,7 @@ __attribute__((visibility("default"))) double plugin(int threads)
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     config.source_vocab = config.target_vocab = 24;
     config.d_model = config.d_ff = 16;
@@ -593,7 +593,7 @@ int main(void)
 {
     trf_error err;
     trf_model *model = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     config.source_vocab = config.target_vocab = 9;
     config.device.threads = 1;
     config.device.kind = TRF_DEVICE_CUDA;
@@ -715,7 +715,7 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     trf_data_lines lines = trf_dataset_lines(d);
     trf_batch b;
     trf_step_report g;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
     trf_corpus_rewind(k);
     if (trf_corpus_size(k) || trf_corpus_epoch(k)) return 6;

@@ -91,7 +91,7 @@ static trf_status vocabs_of(trf_vocab *vocab[2], trf_error *err)
 static trf_status course_begin(course *c, int32_t threads, trf_error *err)
 {
     trf_vocab *vocab[2] = {NULL, NULL};
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_status status = vocabs_of(vocab, err);
     memset(c, 0, sizeof *c);

@@ -455,7 +455,7 @@ static void tags(void **state)
 /* Labels that a model has already; two texts in one source; the faults of labels. */
 static void given_labels(void **state)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_vocab *vocab = letters(TRF_CHARACTERS);
     seen s;
     trf_dataset_options o = asking(&s);

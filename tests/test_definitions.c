@@ -530,7 +530,7 @@ static void check_count(const trf_config *config, int64_t want)
 
 static void test_parameter_counts(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_tying tyings[4] = { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL, TRF_TIED_EMBEDDINGS };
     int tying, bias, final_norm;
     (void)state;
@@ -560,7 +560,7 @@ static void test_parameter_counts(void **state)
    more. */
 static void test_parameter_counts_of_the_paper(void **state)
 {
-    trf_config c = trf_config_base();
+    trf_config c = trf_config_preset(TRF_BASE);
     size_t bytes;
     (void)state;
     c.source_vocab = c.target_vocab = 37000;
@@ -571,7 +571,7 @@ static void test_parameter_counts_of_the_paper(void **state)
     c.tying = TRF_TIED_ALL; c.generator_bias = 0;
     bytes = trf_model_memory(&c, NULL);
     assert_true(bytes >= 63082496u * sizeof(trf_real) && bytes < 63182496u * sizeof(trf_real));
-    c = trf_config_big();
+    c = trf_config_preset(TRF_BIG);
     c.source_vocab = c.target_vocab = 37000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     assert_int_equal(closed_form(&c), 290058376);
@@ -701,7 +701,8 @@ static void test_presets(void **state)
 /* What the public part and README say that a program gets without saying anything. */
 static void test_defaults(void **state)
 {
-    trf_config tiny = trf_config_tiny(), base = trf_config_base(), big = trf_config_big();
+    trf_config tiny = trf_config_preset(TRF_TINY), base = trf_config_preset(TRF_BASE);
+    trf_config big = trf_config_preset(TRF_BIG), none = trf_config_preset(TRF_PRESET_COUNT);
     trf_train_options o = trf_train_defaults();
     trf_search search = trf_search_defaults();
     trf_sampling sampling = trf_sampling_defaults();
@@ -714,7 +715,7 @@ static void test_defaults(void **state)
     assert_true(base.encoder_layers == 6 && base.decoder_layers == 6 && base.d_model == 512 &&
                 base.d_ff == 2048 && base.n_heads == 8);
     assert_true(big.encoder_layers == 6 && big.decoder_layers == 6 && big.d_model == 1024 &&
-                big.d_ff == 4096 && big.n_heads == 16);
+                big.d_ff == 4096 && big.n_heads == 16 && none.d_model == 0);
     assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 &&
                 tiny.unk == 3);
     assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 &&
@@ -806,7 +807,7 @@ static void test_numbers(void **state)
 /* Every matrix begins with numbers of its own. */
 static void test_initial_weights_differ(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     int32_t i, k, n;
     (void)state;
@@ -837,7 +838,7 @@ static void test_initial_weights_differ(void **state)
 
 static void test_initial_weights(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     double largest, deviation;
     (void)state;

@@ -1172,7 +1172,7 @@ static void test_interrupted(void **state)
 static void test_one_pass(void **state)
 {
     const char *path = in_folder("model.safetensors");
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_load_options options = trf_load_defaults();
     trf_model *model = NULL;
     int64_t at, end, gaps = 0;

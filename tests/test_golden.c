@@ -192,7 +192,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
 
 static void options_of(int index, trf_config *config, trf_train_options *training, trf_batch *batch)
 {
-    *config = trf_config_tiny();
+    *config = trf_config_preset(TRF_TINY);
     *training = trf_train_defaults();
     config->norm_place =
         TRF_POST_NORM; /* what the cases begin with: tools/parity/make_goldens.py */

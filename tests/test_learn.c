@@ -775,7 +775,7 @@ static int32_t held_ids[2 * PAIRS], held_lengths[PAIRS];
 
 static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_corpus_options k = trf_corpus_defaults();
     rig r;
@@ -1827,7 +1827,7 @@ static void note_log(void *user, int level, const char *message)
 
 static void warnings(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_learn_options learn = trf_learn_defaults();
     trf_model *model;

@@ -776,7 +776,7 @@ static void test_count_weights(void **state)
    million). */
 static void test_count_known(void **state)
 {
-    trf_config c = trf_config_base();
+    trf_config c = trf_config_preset(TRF_BASE);
     trf_weight_counts n;
     trf_error err;
     (void)state;
@@ -785,7 +785,7 @@ static void test_count_known(void **state)
     assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 512 + 44138496);
     assert_int_equal(n.generator, 0);
-    c = trf_config_big();
+    c = trf_config_preset(TRF_BIG);
     trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
     c.source_vocab = c.target_vocab = 37000;
     assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);

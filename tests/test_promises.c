@@ -19,7 +19,7 @@ static trf_error err;
 
 static trf_config small(trf_kind kind)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.kind = kind;
     c.d_model = c.d_ff = 16;
     c.n_heads = 2;

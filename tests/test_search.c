@@ -1505,7 +1505,7 @@ static void test_token_probabilities(void **state)
         for (whose = 0; whose < N_RULES; whose++)
             for (forced = 0; forced < 2 - kind; forced++)
                 for (beam = 1; beam < 5; beam += 3) {
-                    trf_config config = trf_config_tiny();
+                    trf_config config = trf_config_preset(TRF_TINY);
                     trf_search search = rule(all_rules[whose], beam, 1.0);
                     trf_model *model;
                     trf_translator *t, *look;

@@ -36,7 +36,7 @@ for file; do
             one = k == 1 && (name, n) in wrap ? wrap[name, n] "(" argument(s, k) ")" : argument(s, k)
             list = list (k > 1 ? ", " : "") (k == form[2] ? more[name, n] ", " : "") one
         }
-        if (form[2] == n + 1) list = list ", " more[name, n]
+        if (form[2] == n + 1) list = list (list == "" ? "" : ", ") more[name, n]
         return form[1] "(" list ")" form[3]
     }
     # was NAME COUNT NEW_NAME AT AFTER MORE: MORE, or NULL, becomes argument AT, if that is not 0; AFTER follows the
@@ -96,6 +96,9 @@ for file; do
         was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
         was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
         was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
+        was("trf_config_tiny", 1, "trf_config_preset", 2, "", "TRF_TINY")
+        was("trf_config_base", 1, "trf_config_preset", 2, "", "TRF_BASE")
+        was("trf_config_big", 1, "trf_config_preset", 2, "", "TRF_BIG")
     }
     { text = text $0 "\n" }
     END {

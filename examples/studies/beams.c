@@ -69,7 +69,7 @@ static void make_task(struct task *x)
 static void train(const struct study *s, const struct task *x, uint64_t seed, const int *updates,
                   trf_model **copies)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;

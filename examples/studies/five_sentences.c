@@ -54,7 +54,7 @@ static struct system make_system(uint64_t seed)
    small preset of the header's. */
 static trf_model *create(const struct study *s, const struct system *x, int preset, uint64_t seed)
 {
-    trf_config c = trf_config_tiny(), small = c;
+    trf_config c = trf_config_preset(TRF_TINY), small = c;
     trf_model *model = NULL;
     trf_config_set_conventions(&c, TRF_CONVENTIONS_PYTORCH);
     c.n_heads = HEADS;

@@ -111,7 +111,7 @@ static double train(struct study *s, trf_norm_place place, double rate, int warm
     struct study_pairs test_room = {NULL, NULL, NULL}, room = {NULL, NULL, NULL};
     uint64_t test_random = 999, random = (uint64_t)seed;
     trf_batch tests = study_reversals(s, &test_room, &test_random, TESTS, 3, 8, SYMBOLS);
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;

@@ -17,7 +17,7 @@ static const char *const names[SHAPES] = {
 
 static trf_config both_sides(int d, int heads, int layers, int d_ff, int vocab)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.d_model = d;
     c.n_heads = heads;
     c.encoder_layers = c.decoder_layers = layers;

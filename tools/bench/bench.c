@@ -285,7 +285,7 @@ static const manner AUTO = {TRF_PRODUCTS_AUTO, TRF_PRECISION_FLOAT32};
 
 static trf_config config_of(const char *size, manner how)
 {
-    trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
+    trf_config config = strcmp(size, "base") == 0 ? trf_config_preset(TRF_BASE) : trf_config_preset(TRF_TINY);
     if (strcmp(size, "small") == 0) {
         config.encoder_layers = config.decoder_layers = 3;
         config.d_model = 256;
@@ -904,7 +904,7 @@ static double reading_speed(const trf__run *run, int64_t n)
 static void bench_generating(int threads, int tokens, trf_weights weights)
 {
     enum { BEGINNING = 20 };
-    trf_config config = trf_config_base();
+    trf_config config = trf_config_preset(TRF_BASE);
     trf_sampling sampling = trf_sampling_defaults();
     trf_model *model;
     trf_sampler *generator;
@@ -967,7 +967,7 @@ static double peak(void)
 /* A Llama with random weights and 32,000 tokens, as a packed file. */
 static void make_llama(const char *path, const int *sizes, trf_weights weights)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     trf_error err;
     c.kind = TRF_DECODER_ONLY;

@@ -142,8 +142,8 @@ static void become_gpt2(trf_config *c)
 
 static trf_config config_of(const char *size, trf_precision precision)
 {
-    trf_config c = strcmp(size, "big") == 0 ? trf_config_big() : strcmp(size, "base") == 0 ? trf_config_base()
-                                                                                           : trf_config_tiny();
+    trf_config c = trf_config_preset(strcmp(size, "big") == 0 ? TRF_BIG
+                                     : strcmp(size, "base") == 0 ? TRF_BASE : TRF_TINY);
     c.source_vocab = c.target_vocab = strcmp(size, "tiny") == 0 ? 10000 : 32000;
     c.tying = TRF_TIED_ALL;
     c.norm_place = TRF_POST_NORM;

@@ -55,7 +55,7 @@ static int right_of_test(const trf_model *model, trf_error *err)
 /* Words in, characters out, in batches of 1,024 tokens, by hand. */
 static int learn_by_hand(const trf_train_options *training, trf_model **model, trf_error *err)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_corpus_options options = trf_corpus_defaults();
     trf_vocab *vocab[2] = {NULL, NULL};
     trf_corpus *corpus = NULL;

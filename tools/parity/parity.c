@@ -66,7 +66,7 @@ static int read_settings(settings *s, const char *path)
     FILE *f = fopen(path, "r");
     char field[64];
     double value;
-    s->config = trf_config_tiny();
+    s->config = trf_config_preset(TRF_TINY);
     s->training = trf_train_defaults();
     s->config.norm_place = TRF_POST_NORM;       /* what tools/parity/parity.py leaves out is as in nn.Transformer, */
     s->training.schedule = TRF_NOAM;            /* and in the paper's section 5 */

@@ -44,7 +44,7 @@ static int train(void)
     trf_trainer *trainer;
     trf_corpus *corpus;
     trf_error err;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     int32_t i;
     FILE *out = fopen("state.out", "w");

@@ -314,10 +314,12 @@ typedef struct trf_config {
      norm_place      TRF_PRE_NORM, which trains without a warm-up, and at learning rates at which
                      post-norm diverges (Xiong et al. 2020)
      embedding_init  TRF_EMBEDDING_NORMAL_D; nn.Transformer has no embeddings to follow
-   trf_recipe_find chooses all options from the size of your data. */
-TRF_API trf_config trf_config_tiny(void);
-TRF_API trf_config trf_config_base(void);
-TRF_API trf_config trf_config_big(void);
+   trf_recipe_find chooses all options from the size of your data. A preset that does not exist is
+   a struct of zeros. */
+typedef enum trf_preset {
+    TRF_TINY = 0, TRF_BASE = 1, TRF_BIG = 2, TRF_PRESET_COUNT
+} trf_preset;
+TRF_API trf_config trf_config_preset(trf_preset preset);
 
 /* Sets the fields in which systems differ, and no others:
 

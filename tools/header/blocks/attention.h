@@ -309,7 +309,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     double says[6];
     int64_t i, k, n = queries;
     c.source_vocab = c.target_vocab = 5;

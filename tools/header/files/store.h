@@ -146,7 +146,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     int ours = trf_file_metadata(file, "trf.format") != NULL;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
-    *c = trf_config_tiny();
+    *c = trf_config_preset(TRF_TINY);
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
         if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)

@@ -99,7 +99,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
     int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
-    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    *c = trf_config_preset(tokens >= TRF__LARGE_DATA ? TRF_BASE : TRF_TINY);
     if (middling && !symbols) {
         c->encoder_layers = c->decoder_layers = 3;
         c->d_model = 256;

@@ -53,18 +53,21 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 
 /* PyTorch's conventions but for two: pre-norm trains without a long warm-up, and small first
    embeddings leave the positions visible. */
-TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
+TRF_API trf_config trf_config_preset(trf_preset preset)
 {
+    static const int32_t sizes[TRF_PRESET_COUNT][4] = {     /* layers, d_model, d_ff, n_heads */
+        {4, 128, 256, 4}, {6, 512, 2048, 8}, {6, 1024, 4096, 16}};
     trf_config config;
     TRF__ZERO(config);
+    if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */
-    config.encoder_layers = config.decoder_layers = layers;
-    config.d_model = d_model;
-    config.d_ff = d_ff;
-    config.n_heads = n_heads;
+    config.encoder_layers = config.decoder_layers = sizes[preset][0];
+    config.d_model = sizes[preset][1];
+    config.d_ff = sizes[preset][2];
+    config.n_heads = sizes[preset][3];
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
@@ -80,10 +83,6 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.device = trf_device_default();
     return config;
 }
-
-TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
-TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
-TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
 // >>config-checks  which values a configuration may have, and which fit together
 

@@ -99,7 +99,7 @@ static int check_products(const struct settings *s)
 
 int check_device(const struct settings *s)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_error err;
     const char *value = text_given(s, AT(device));
     if (check_products(s)) return USAGE;

@@ -87,7 +87,7 @@ static int settle_model(struct settings *s)
     }
     one = s->train.joint_vocabulary || s->objective == OBJECTIVE_SPAN;
     if (s->train.size == SIZE_AUTO && !s->inspect.shape) {
-        trf_config base = trf_config_base();
+        trf_config base = trf_config_preset(TRF_BASE);
         c->d_model = base.d_model;
         c->n_heads = base.n_heads;
         c->d_ff = base.d_ff;

@@ -583,7 +583,7 @@ static int take_max_length(struct importing *m, cJSON *json)
     const int32_t n = m->s->publish.max_length;
     int32_t before;
     size_t i;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     if (!n) return DONE;
     while (member->field != FIELD(max_length)) member++;
     if (json_int(json, m->config_path, member->name, (int32_t)member->missing, &before))
@@ -614,7 +614,7 @@ static int import_folder(struct importing *m)
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
-    m->config = trf_config_tiny();
+    m->config = trf_config_preset(TRF_TINY);
     add_usual(m->recipe, json, m->config_path);
     if (take_max_length(m, json)) goto done;
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;

@@ -427,7 +427,7 @@ static void warn(void *user, char *text)
    layers count if they are given; the recipe chooses the others. */
 static int check_values(const struct settings *s)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = s->training;
     trf_search search = s->search;
     trf_error err;
