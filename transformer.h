@@ -539,8 +539,8 @@ typedef double trf_real;
 typedef float trf_real;
 #endif
 
-/* Results of calls. 0 is success, everything else is an error. The values never change, so a
-   program may branch on them. The text of a message is for people. */
+/* Results of calls: name, value and meaning. 0 is success, everything else is an error. The values
+   never change, so a program may branch on them. The text of a message is for people. */
 #define TRF_STATUS_LIST(X) \
     X(TRF_OK,              0, "success") \
     X(TRF_E_NOMEM,        -1, "out of memory") \
@@ -568,8 +568,6 @@ typedef enum trf_status {
 /* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
    static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
-/* What it means, such as "a size is beyond a limit". */
-TRF_API const char *trf_status_text(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
@@ -2881,10 +2879,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
-                                         been cut after a whole token.
-                                         trf_translator_answer_text(translator, 0, 0, ...)
-                                         returns the whole answer and its length, NULs inside it
-                                         included, without another search
+                                         been cut after a whole token. trf_translator_answer and
+                                         trf_vocab_decode give all of it and its length, NULs
+                                         inside it included, without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies
    Each model of an ensemble reads the text in its own tokens. */
@@ -2933,15 +2930,10 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
-   such sentence or rank. */
+   such sentence or rank. trf_vocab_decode, with the model's target vocabulary (trf_model_vocab),
+   turns the ids of one into text. */
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank);
-/* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
-   it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
-   such result. TRF_E_STATE: the model has no target vocabulary. */
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-sampling   sampling, token by token
@@ -17748,16 +17740,6 @@ TRF_API const char *trf_status_name(trf_status status)
     TRF_STATUS_LIST(TRF__X)
 #undef TRF__X
     default: return "TRF_E_UNKNOWN";
-    }
-}
-
-TRF_API const char *trf_status_text(trf_status status)
-{
-    switch (status) {
-#define TRF__X(name, value, text) case name: return text;
-    TRF_STATUS_LIST(TRF__X)
-#undef TRF__X
-    default: return "an unknown status";
     }
 }
 
@@ -34105,35 +34087,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-/* Number of answers to a sentence. */
-TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
-{
-    return translator && sentence >= 0 && sentence < translator->n_sentences
-        ? translator->n_answers[sentence] : 0;
-}
-
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank)
 {
-    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
+    if (!translator || sentence < 0 || sentence >= translator->n_sentences || rank < 0 ||
+        rank >= translator->n_answers[sentence]) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
-}
-
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err)
-{
-    const trf_hypothesis *h;
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_translator_answer(translator, sentence, rank);
-    if (!h)
-        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
-                         "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
-    if (!translator->reader.model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -34161,6 +34120,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 {
     trf_sequences sources[TRF_MAX_MODELS];
     trf_translate_options options;
+    const trf_hypothesis *best;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -34171,7 +34131,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZERO(options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
+    best = trf_translator_answer(translator, 0, 0);
+    return trf_vocab_decode(translator->reader.model->target, best->ids, best->n, answer, size,
+                            NULL, err);
 }
 
 TRF__FOR_SPEED
@@ -42922,4 +42884,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2836197367
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3387852105

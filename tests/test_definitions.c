@@ -773,10 +773,7 @@ static void test_numbers(void **state)
     for (i = 0; i < (int)(sizeof statuses / sizeof *statuses); i++) {
         assert_int_equal(statuses[i].status, -i);
         assert_string_equal(trf_status_name((trf_status)-i), statuses[i].name);
-        assert_true(!i || strcmp(trf_status_text((trf_status)-i), trf_status_text((trf_status)(1 - i))));
     }
-    assert_string_equal(trf_status_text(TRF_E_LIMIT), "a size is beyond a limit");
-    assert_string_equal(trf_status_text((trf_status)-99), "an unknown status");
     assert_true(TRF_ENCODER_DECODER == 0 && TRF_ENCODER_ONLY == 1 && TRF_DECODER_ONLY == 2);
     assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2 && TRF_GELU_TANH == 3);
     assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 &&

@@ -119,8 +119,10 @@ static struct result translate(const struct task *x, const trf_model *model, int
     r.seconds = study_seconds() - begin;
     for (i = 0; i < TESTS; i++) {
         const char *reference = x->german_texts[i];
-        r.log_probability += trf_translator_answer(t, i, 0)->log_probability / TESTS;
-        STUDY_TRY(trf_translator_answer_text(t, i, 0, text, sizeof text, NULL, &err));
+        const trf_hypothesis *best = trf_translator_answer(t, i, 0);
+        r.log_probability += best->log_probability / TESTS;
+        STUDY_TRY(trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), best->ids, best->n, text, sizeof text, NULL,
+                                   &err));
         if (!m || metrics_add(m, text, &reference, 1)) fprintf(stderr, "out of memory\n"), exit(1);
     }
     r.bleu = metrics_value(m, FIGURE_BLEU);

@@ -392,35 +392,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-/* Number of answers to a sentence. */
-TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
-{
-    return translator && sentence >= 0 && sentence < translator->n_sentences
-        ? translator->n_answers[sentence] : 0;
-}
-
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank)
 {
-    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
+    if (!translator || sentence < 0 || sentence >= translator->n_sentences || rank < 0 ||
+        rank >= translator->n_answers[sentence]) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
-}
-
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err)
-{
-    const trf_hypothesis *h;
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    h = trf_translator_answer(translator, sentence, rank);
-    if (!h)
-        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
-                         "sentence %d has %d results, got rank %d",
-                         (int)sentence, (int)trf__n_answers(translator, sentence), (int)rank);
-    if (!translator->reader.model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -448,6 +425,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 {
     trf_sequences sources[TRF_MAX_MODELS];
     trf_translate_options options;
+    const trf_hypothesis *best;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -458,7 +436,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZERO(options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
+    best = trf_translator_answer(translator, 0, 0);
+    return trf_vocab_decode(translator->reader.model->target, best->ids, best->n, answer, size,
+                            NULL, err);
 }
 
 TRF__FOR_SPEED
