@@ -1355,7 +1355,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_parameter. If the index is out of range, the view has neither data nor
+   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
    elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
@@ -2212,12 +2212,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                                             int32_t n, double share, trf_error *err);
 /* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
-   write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
-   them before it. If the options have `parts`, they are those of this rank's first part. */
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
+typedef enum trf_trained {
+    TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
+    TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
+                                   trf_trainer_forward_backward until trf_trainer_update; you may
+                                   change them before it. With `parts` of the options: those of this
+                                   rank's first part */
+    TRF_AVERAGE = 2,            /* the moving average (trf_trainer_average). You may write it */
+    TRF_TRAINED_COUNT
+} trf_trained;
+/* A view of what the trainer has for parameter `index` of trf_model_parameter: trf_tensor_read
+   reads it. It has neither data nor elements if there is no such thing. */
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
@@ -3260,21 +3266,17 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   call it before the first update. The average begins with the
-                                   weights; in a trainer from a checkpoint it goes on with the
-                                   checkpoint's. A second call begins a new one with the weights
-       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_average         call it before the first update with share 1, which begins the
+                                   average with the weights, and after each update with a share
+                                   above 0, at most 0.5. An average of a checkpoint goes on
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
-                                   the weights: read it with trf_tensor_read. You may write it
 
+   trf_trainer_tensor shows the average.
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
@@ -27529,16 +27531,17 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
         trainer->frozen[index] == '1';
 }
 
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
-    return trf_model_parameter(trainer ? trainer->model : NULL, index);
-}
-
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer) return trf_model_parameter(NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
+    trf_real *numbers = NULL;
+    if (trainer && which == TRF_PARAMETER) {
+        trainer->written = 1;
+        trf__weights_own(trainer);
+        numbers = trainer->model->weights;
+    } else if (trainer && which == TRF_GRADIENT) numbers = trainer->gradients;
+    else if (trainer && which == TRF_AVERAGE) numbers = trainer->average;
+    if (!numbers) return trf_model_parameter(NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, numbers, index);
 }
 
 TRF__FOR_SPEED
@@ -38935,10 +38938,10 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
+/* Begins the average with the weights, or goes on with that of a checkpoint. */
 TRF__COLD
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     if (!trainer->average_read)
@@ -38950,10 +38953,10 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 /* Refuses a trainer without an average. */
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->average && trainer->raw) return TRF_OK;
+    if (trainer->average)
+        return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "average",
-                     "no average has begun: call trf_trainer_begin_average");
+                     "no average has begun: call trf_trainer_average with share 1");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
@@ -38961,11 +38964,16 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
     const trf__run *run;
     trf__average job;
     double first;
-    TRF__TRY(trf__has_average(trainer, err));
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     if (trainer->averaged)
         return trf__fail(err, TRF_E_STATE, -1, "average",
                          "expected the trainer's own weights, but the average is in use");
+    if (share == 1) {
+        trainer->average_read = 0;
+        return trf__average_begin(trainer, err);
+    }
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
@@ -38979,6 +38987,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
@@ -38990,12 +38999,6 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
                                                                          : trainer->raw);
     trainer->left = trainer->beneath;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
-}
-
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop
@@ -39883,7 +39886,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
     l->averages = l->o->ema > 0;
-    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
+    if (l->averages) TRF__TRY(trf__average_begin(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
@@ -42884,4 +42887,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3387852105
+// Made from the files in tools/header by `make header`. CRC of the lines above: 586441354

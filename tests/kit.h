@@ -242,7 +242,7 @@ static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(t->model); i++)
-        hash = hash_tensor(hash, trf_trainer_gradient(t, i));
+        hash = hash_tensor(hash, trf_trainer_tensor(t, TRF_GRADIENT, i));
     return hash;
 }
 

@@ -2674,7 +2674,7 @@ static void test_llama_of_blocks(void **state)
     assert_number_near(loss, report.loss * (double)n, FORMULA * loss);
     for (i = 0; i < PARTS; i++) {
         k = trf_model_parameter_index(model, names[i]);
-        trf_tensor of_model = kit_open(trf_trainer_gradient(trainer, k));
+        trf_tensor of_model = kit_open(trf_trainer_tensor(trainer, TRF_GRADIENT, k));
         assert_all_near(names[i], g[i].data, doubles_of(&of_model), trf_tensor_count(&g[i]),
                         FORMULA);
         kit_close(&of_model);

@@ -469,7 +469,7 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
     trainer = new_trainer(model, &t);
     assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor g = trf_trainer_gradient(trainer, i);
+        trf_tensor g = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
         for (k = 0; k < trf_tensor_count(&g); k++)
             g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
     }
@@ -921,7 +921,7 @@ static void write_row(trf_model *model, int32_t to, int32_t from)
     trf_tensor w;
     int i;
     if (index < 0) index = trf_model_parameter_index(model, "src_embed.weight");
-    w = trf_trainer_parameter(trainer, index);
+    w = trf_trainer_tensor(trainer, TRF_PARAMETER, index);
     for (i = 0; i < 16; i++) w.data[to * 16 + i] = from < 0 ? 0 : w.data[from * 16 + i];
     trf_trainer_destroy(trainer);
 }
@@ -1011,7 +1011,7 @@ static void test_training_is_not_padded(void **state)
     assert_int_equal(trf_trainer_forward_backward(together, &batch, &report, NULL), TRF_OK);
     assert_near(loss / 18, report.loss, 1e-5);
     for (k = 0; k < trf_model_parameter_count(model); k++) {
-        trf_tensor a = trf_trainer_gradient(together, k), b = trf_trainer_gradient(alone, k);
+        trf_tensor a = trf_trainer_tensor(together, TRF_GRADIENT, k), b = trf_trainer_tensor(alone, TRF_GRADIENT, k);
         int64_t n = trf_tensor_count(&a), j;
         double largest = 0;
         for (j = 0; j < n; j++)
@@ -1043,7 +1043,7 @@ static void test_targets_end_with_eos(void **state)
     assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, 14 + 4);
     assert_int_equal(report.source_tokens, 14 + 4);
-    g = trf_trainer_gradient(trainer, trf_model_parameter_index(model, "generator.bias"));
+    g = trf_trainer_tensor(trainer, TRF_GRADIENT, trf_model_parameter_index(model, "generator.bias"));
     for (v = 0; v < 12;
          v++) /* p - q summed over tokens: negative where the token is wanted often enough */
         if (v == c.pad || v == c.bos || v == c.unk) assert_true(g.data[v] > 0);

@@ -325,7 +325,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     hash_each(before, &l);
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-        trf_tensor g = trf_trainer_gradient(l.trainer, i);
+        trf_tensor g = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
         trf_real *numbers = kit_numbers(g);
         for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) &&
                     k < trf_tensor_count(&g);
@@ -412,13 +412,13 @@ static void frozen_and_skipped(void **state)
     (void)state;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, frozen), 3, HUGE_VAL);
     OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(report.gradient_norm < 100);
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
-    kit_set(trf_trainer_gradient(l.trainer, other), 5, -HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, other), 5, -HUGE_VAL);
     hash = hash_weights(HASH_START, l.model);
     OK(trf_trainer_update(l.trainer, NULL, &err));
     OK(trf_trainer_freeze(l.trainer, "*embed*", 1, NULL, &err));

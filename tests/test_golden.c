@@ -151,7 +151,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
         compare_number(o, "nll", report.nll, (double)want[1]);
         compare_number(o, "accuracy", report.accuracy, (double)want[2]);
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor g = trf_trainer_gradient(trainer, i);
+            trf_tensor g = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
             snprintf(name, sizeof name, "gradient.%s", g.name);
             compare(o, expected, name, g.data, trf_tensor_count(&g), 1,
                     1.0 / (double)report.target_tokens, 0, 0);

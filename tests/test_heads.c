@@ -497,7 +497,7 @@ static void test_number_extremes(void **state)
     for (i = 0; i < LABELS; i++) labels[i] = i;
     out.data = got;
     for (i = 0; i < trf_model_parameter_count(model); i++) {    /* logits are the bias alone */
-        trf_tensor p = trf_trainer_parameter(t, i);
+        trf_tensor p = trf_trainer_tensor(t, TRF_PARAMETER, i);
         w = (trf_real *)calloc((size_t)trf_tensor_count(&p), sizeof *w);
         if (strstr(p.name, "head.weight")) OK(trf_tensor_write(&p, w, trf_tensor_count(&p), &err));
         free(w);
@@ -506,13 +506,13 @@ static void test_number_extremes(void **state)
         double z = sign * sizes[k], s = 1 / (1 + exp(-z)), loss = (log1p(exp(-fabs(z))) * 2 + fabs(z)) / 2;
         trf_real values[LABELS];
         for (i = 0; i < LABELS; i++) values[i] = (trf_real)z;
-        bias = trf_trainer_parameter(t, trf_model_parameter_index(model, "head.bias"));
+        bias = trf_trainer_tensor(t, TRF_PARAMETER, trf_model_parameter_index(model, "head.bias"));
         OK(trf_tensor_write(&bias, values, LABELS, &err));
         OK(trf_trainer_forward_backward(t, &b, &report, &err));
         /* the first has no label, the second all: z >= 0 is right of one of them */
         near("loss", TRF_HEAD_MEAN, report.loss / loss, 1, 10 * FORMULA);
         near("accuracy", TRF_HEAD_MEAN, report.accuracy, 0.5, 1e-12);
-        g = trf_trainer_gradient(t, trf_model_parameter_index(model, "head.bias"));
+        g = trf_trainer_tensor(t, TRF_GRADIENT, trf_model_parameter_index(model, "head.bias"));
         OK(trf_tensor_read(&g, values, LABELS, &err));
         for (i = 0; i < LABELS; i++) near("gradient", TRF_HEAD_MEAN, (double)values[i], (2 * s - 1) / LABELS,
                                           10 * FORMULA);
@@ -589,7 +589,7 @@ static void test_gradients(void **state)
         t = trainer_of(model, &o);
         batch = fill(&d, &c, 5, 1, 6, 51);
         for (index = 0; index < trf_model_parameter_count(model); index++) {
-            trf_tensor w = trf_trainer_parameter(t, index), g = trf_trainer_gradient(t, index);
+            trf_tensor w = trf_trainer_tensor(t, TRF_PARAMETER, index), g = trf_trainer_tensor(t, TRF_GRADIENT, index);
             int64_t n = trf_tensor_count(&w), i;
             trf_real *old = kit_numbers(w);
             double want = 0, difference = 0, h = 1e-5, slope;
@@ -1047,7 +1047,7 @@ static void test_second_refusals(void **state)
     for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = 1;
     FAILS(trf_trainer_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", kit_updates(t));
     d.labels[1] = 5;
-    w = kit_open(trf_trainer_parameter(t, trf_model_parameter_index(model, "sequence.bias")));
+    w = kit_open(trf_trainer_tensor(t, TRF_PARAMETER, trf_model_parameter_index(model, "sequence.bias")));
     w.data[0] = (trf_real)NAN;                                              /* its loss is looked at too */
     kit_close(&w);
     OK(trf_trainer_step(t, &batch, &report, &err));

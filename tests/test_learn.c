@@ -1404,7 +1404,7 @@ static trf_real *all_weights(const trf_model *model, trf_trainer *averaged, int6
              *to = all;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = averaged ? trf_trainer_averaged(averaged, i) : trf_model_parameter(model, i);
+        trf_tensor w = averaged ? trf_trainer_tensor(averaged, TRF_AVERAGE, i) : trf_model_parameter(model, i);
         OK(trf_tensor_read(&w, to, trf_tensor_count(&w), &err));
         to += trf_tensor_count(&w);
     }
@@ -1418,13 +1418,15 @@ static void averages(void **state)
 {
     trf_batch batch;
     uint64_t before;
+    trf_model *model;
+    trf_trainer *trainer;
     trf_real *want, *raw, *average;
     double most = 0, share;
     int64_t n, i;
     int step;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_trainer_begin_average(r.trainer, &err));
+    OK(trf_trainer_average(r.trainer, 1, &err));
     want = all_weights(r.model, NULL, &n);
     for (step = 1; step <= 120; step++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
@@ -1462,17 +1464,34 @@ static void averages(void **state)
         OK(trf_corpus_next(r.corpus, &batch, &err));
         if (i == 0) OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
         else if (i == 1) OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
-        else assert_non_null(trf_trainer_parameter(r.trainer, 0).device_data);
+        else assert_non_null(trf_trainer_tensor(r.trainer, TRF_PARAMETER, 0).device_data);
         before = weights_hash(r.model);
         OK(trf_trainer_use_average(r.trainer, 0, &err));
         assert_true(weights_hash(r.model) == before);
         OK(trf_trainer_average(r.trainer, 0.1, &err));
     }
+    /* a checkpoint's average goes on; share 1 begins another one */
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("averaged"), NULL, &err));
+    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("averaged"), NULL, NULL, &err));
+    OK(trf_trainer_use_average(r.trainer, 1, &err));
+    OK(trf_trainer_use_average(trainer, 1, &err));
+    before = weights_hash(r.model);
+    assert_true(weights_hash(model) == before);
+    OK(trf_trainer_use_average(r.trainer, 0, &err));
+    OK(trf_trainer_use_average(trainer, 0, &err));
+    assert_true(weights_hash(model) != before && weights_hash(model) == weights_hash(r.model));
+    OK(trf_trainer_average(trainer, 1, &err));
+    OK(trf_trainer_use_average(trainer, 1, &err));
+    assert_true(weights_hash(model) == weights_hash(r.model));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     FAILS(trf_trainer_average(r.trainer, 0.1, &err), TRF_E_STATE, "average", -1);
     FAILS(trf_trainer_use_average(r.trainer, 1, &err), TRF_E_STATE, "average", -1);
-    assert_null(trf_trainer_averaged(r.trainer, 0).device_data);
+    assert_null(trf_trainer_tensor(r.trainer, TRF_AVERAGE, 0).device_data);
     end_rig(&r);
 }
 
@@ -1954,7 +1973,7 @@ static void learn_averages(void **state)
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     int i;
     (void)state;
-    OK(trf_trainer_begin_average(r.trainer, &err));
+    OK(trf_trainer_average(r.trainer, 1, &err));
     for (i = 1; i <= 12; i++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
         OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
@@ -1980,7 +1999,6 @@ static void learn_averages(void **state)
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
     /* an average that is applied over the best weights gives these back, and the run still goes on
        from those of its last update */
-    OK(trf_trainer_begin_average(r.trainer, &err));
     OK(trf_trainer_use_average(r.trainer, 1, &err));
     assert_true(weights_hash(r.model) == want[2]);
     OK(trf_trainer_use_average(r.trainer, 0, &err));

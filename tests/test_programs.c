@@ -451,7 +451,7 @@ static void own_loop(void **state)
         tokens = (double)report.target_tokens;
         squares = 0;
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_trainer_gradient(trainer, i);
+            trf_tensor w = trf_trainer_tensor(trainer, TRF_PARAMETER, i), g = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
             assert_string_equal(w.name, g.name);
             assert_int_equal(w.rank, g.rank);
             assert_int_equal(trf_tensor_count(&w), trf_tensor_count(&g));
@@ -466,8 +466,8 @@ static void own_loop(void **state)
         assert_true(squares > 0);
         rate = (round ? 0.02 : 0.002) / sqrt(squares);  /* steps of fixed length */
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor w = kit_open(trf_trainer_parameter(trainer, i)),
-                       g = kit_open(trf_trainer_gradient(trainer, i));
+            trf_tensor w = kit_open(trf_trainer_tensor(trainer, TRF_PARAMETER, i)),
+                       g = kit_open(trf_trainer_tensor(trainer, TRF_GRADIENT, i));
             for (k = 0; i != frozen && k < trf_tensor_count(&w); k++)
                 w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
             kit_close(&w);
@@ -486,8 +486,8 @@ static void own_loop(void **state)
     assert_true(kept == hash_tensor(HASH_START, trf_model_parameter(model, frozen)));
     FAILS(TRF_E_STATE, trf_trainer_update(trainer, &report, &err));     /* there are none left */
     assert_int_equal(kit_updates(trainer), round);
-    assert_null(trf_trainer_gradient(trainer, -1).data);
-    assert_null(trf_trainer_parameter(trainer, trf_model_parameter_count(model)).data);
+    assert_null(trf_trainer_tensor(trainer, TRF_GRADIENT, -1).data);
+    assert_null(trf_trainer_tensor(trainer, TRF_PARAMETER, trf_model_parameter_count(model)).data);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -508,7 +508,7 @@ static void changed_gradients(void **state)
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_trainer_forward_backward(trainer, backwards(&p), &report, &err));
     w = trf_model_parameter(model, 0);
-    g = trf_trainer_gradient(trainer, 0);
+    g = trf_trainer_tensor(trainer, TRF_GRADIENT, 0);
     before = hash_tensor(HASH_START, w);
     all = hash_weights(HASH_START, model);
     g = kit_open(g);
@@ -1028,7 +1028,7 @@ static void nothing_given(void **state)
                 trf_model_parameter_index(learnt, NULL) == -1);
     assert_true(kit_count(NULL, 0) == 0 && !trf_translator_answer(NULL, 0, 0));
     assert_true(kit_updates(NULL) == 0 && !trf_trainer_options(NULL));
-    assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
+    assert_true(!trf_trainer_tensor(NULL, TRF_PARAMETER, 0).data && !trf_trainer_tensor(NULL, TRF_GRADIENT, 0).data &&
                 trf_tensor_count(NULL) == 0);
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
     trf_trainer_discard_gradients(NULL);

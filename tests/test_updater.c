@@ -43,7 +43,7 @@ static copies copies_of(const trf_model *model, trf_trainer *trainer)
     copies c;
     for (c.n = 0; c.n < trf_model_parameter_count(model); c.n++) {
         trf_tensor from =
-            trainer ? trf_trainer_gradient(trainer, c.n) : trf_model_parameter(model, c.n);
+            trainer ? trf_trainer_tensor(trainer, TRF_GRADIENT, c.n) : trf_model_parameter(model, c.n);
         assert_true(c.n < MOST);
         c.list[c.n] = trf_tensor_of(kit_numbers(from), from.rank, from.shape[0], from.shape[1], 1);
         c.list[c.n].name = from.name;
@@ -93,7 +93,7 @@ static void same_as_the_trainer(trf_train_options o)
         trf_step_report report, own;
         copies g;
         OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
-        if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
+        if (step == 2) kit_set(trf_trainer_tensor(trainer, TRF_GRADIENT, 7), 1, NAN);
         g = copies_of(model, trainer);
         OK(trf_trainer_update(trainer, &report, &err));
         OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens,

@@ -98,6 +98,10 @@ for file; do
         was("trf_config_tiny", 1, "trf_config_preset", 2, "", "TRF_TINY")
         was("trf_config_base", 1, "trf_config_preset", 2, "", "TRF_BASE")
         was("trf_config_big", 1, "trf_config_preset", 2, "", "TRF_BIG")
+        was("trf_trainer_parameter", 2, "trf_trainer_tensor", 2, "", "TRF_PARAMETER")
+        was("trf_trainer_gradient", 2, "trf_trainer_tensor", 2, "", "TRF_GRADIENT")
+        was("trf_trainer_averaged", 2, "trf_trainer_tensor", 2, "", "TRF_AVERAGE")
+        was("trf_trainer_begin_average", 2, "trf_trainer_average", 2, "", "1")
     }
     { text = text $0 "\n" }
     END {

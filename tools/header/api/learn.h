@@ -216,21 +216,17 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   call it before the first update. The average begins with the
-                                   weights; in a trainer from a checkpoint it goes on with the
-                                   checkpoint's. A second call begins a new one with the weights
-       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_average         call it before the first update with share 1, which begins the
+                                   average with the weights, and after each update with a share
+                                   above 0, at most 0.5. An average of a checkpoint goes on
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
-                                   the weights: read it with trf_tensor_read. You may write it
 
+   trf_trainer_tensor shows the average.
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
    inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then

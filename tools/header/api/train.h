@@ -306,12 +306,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                                             int32_t n, double share, trf_error *err);
 /* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
-   write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
-   them before it. If the options have `parts`, they are those of this rank's first part. */
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
+typedef enum trf_trained {
+    TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
+    TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
+                                   trf_trainer_forward_backward until trf_trainer_update; you may
+                                   change them before it. With `parts` of the options: those of this
+                                   rank's first part */
+    TRF_AVERAGE = 2,            /* the moving average (trf_trainer_average). You may write it */
+    TRF_TRAINED_COUNT
+} trf_trained;
+/* A view of what the trainer has for parameter `index` of trf_model_parameter: trf_tensor_read
+   reads it. It has neither data nor elements if there is no such thing. */
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.

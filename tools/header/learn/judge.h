@@ -26,10 +26,10 @@
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
+/* Begins the average with the weights, or goes on with that of a checkpoint. */
 TRF__COLD
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     if (!trainer->average_read)
@@ -41,10 +41,10 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 /* Refuses a trainer without an average. */
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (trainer->average && trainer->raw) return TRF_OK;
+    if (trainer->average)
+        return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "average",
-                     "no average has begun: call trf_trainer_begin_average");
+                     "no average has begun: call trf_trainer_average with share 1");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
@@ -52,11 +52,16 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
     const trf__run *run;
     trf__average job;
     double first;
-    TRF__TRY(trf__has_average(trainer, err));
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     if (trainer->averaged)
         return trf__fail(err, TRF_E_STATE, -1, "average",
                          "expected the trainer's own weights, but the average is in use");
+    if (share == 1) {
+        trainer->average_read = 0;
+        return trf__average_begin(trainer, err);
+    }
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trainer->step);
     run = &trainer->pass.run;
@@ -70,6 +75,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
@@ -81,12 +87,6 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
                                                                          : trainer->raw);
     trainer->left = trainer->beneath;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
-}
-
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop

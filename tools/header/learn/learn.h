@@ -565,7 +565,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
     l->averages = l->o->ema > 0;
-    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
+    if (l->averages) TRF__TRY(trf__average_begin(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));

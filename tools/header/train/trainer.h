@@ -548,16 +548,17 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
         trainer->frozen[index] == '1';
 }
 
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
-    return trf_model_parameter(trainer ? trainer->model : NULL, index);
-}
-
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer) return trf_model_parameter(NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
+    trf_real *numbers = NULL;
+    if (trainer && which == TRF_PARAMETER) {
+        trainer->written = 1;
+        trf__weights_own(trainer);
+        numbers = trainer->model->weights;
+    } else if (trainer && which == TRF_GRADIENT) numbers = trainer->gradients;
+    else if (trainer && which == TRF_AVERAGE) numbers = trainer->average;
+    if (!numbers) return trf_model_parameter(NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, numbers, index);
 }
 
 TRF__FOR_SPEED
