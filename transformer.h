@@ -3072,11 +3072,11 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     results = trf_dataset_results(data);         its recipe: what was chosen, and why
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
-//     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, &report, &err);
+//     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
+//     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,
+//                       &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
@@ -3483,7 +3483,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
                                    default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -3540,23 +3540,18 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
    NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
-   recipe before the call that reads it:
-       config      trf_dataset_create_model
-       training    trf_trainer_create
-       learning    trf_trainer_learn
-       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
-/* NULL: no pairs are held out. */
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
-typedef struct trf_data_facts {
-    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
-                                           out */
+typedef struct trf_data_results {
+    /* You may change the recipe before the call that reads it:
+           config      trf_dataset_create_model
+           training    trf_trainer_create
+           learning    trf_trainer_learn
+           corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it
+       With `pair` of the options recipe and corpus are NULL */
+    trf_recipe *recipe;
+    trf_corpus *corpus;         /* the pairs to learn from */
+    const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
+    trf_token_facts facts, held_out_facts;      /* numbers of both */
     int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
                                    more of their chunks go on in the next one: long texts, files,
                                    packed texts. The model reads all chunks behind BOS, so that a
@@ -3566,15 +3561,18 @@ typedef struct trf_data_facts {
     const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
                                    or they are numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
-} trf_data_facts;
-/* They belong to the data set. NULL before trf_dataset_finish. */
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
+} trf_data_results;
+/* The results belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_data_facts.stream is 1
+       "trained.stream"    "1" if trf_data_results.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_reader_classify */
@@ -40015,15 +40013,15 @@ struct trf_dataset {
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
-    trf_data_facts told;            /* what trf_dataset_facts returns; `labels` and `lines` since it
-                                       is finished */
+    trf_data_results told;          /* what trf_dataset_results returns: its pointers, `labels` and
+                                       `lines` since it is finished */
     int finished;
 };
 
 /* Numbers of the pairs to learn from, or of those held out. */
 TRF__FN trf_token_facts *trf__facts_of(trf_dataset *d, int held)
 {
-    return held ? &d->told.held_out : &d->told.learn;
+    return held ? &d->told.held_out_facts : &d->told.facts;
 }
 
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
@@ -41384,7 +41382,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
-    const trf_token_facts *f = &d->told.learn;
+    const trf_token_facts *f = &d->told.facts;
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
     a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
@@ -41433,7 +41431,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     any.source_vocab = d->vocab[0];
     any.target_vocab = d->vocab[1];
     TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
-    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
+    if (any.path) d->told.facts = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -41511,13 +41509,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
-    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.facts.different,
                                   &d->options.hooks, err));
-    if (d->told.learn.longest == 0)
+    if (d->told.facts.longest == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "none of %lld pairs can be learned from: all are empty, do not match "
                          "their labels, or are longer than %d ids",
-                         (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
+                         (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                          (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
@@ -41552,6 +41550,9 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
         trf__split_free(&data->split, &hooks);
         trf__dataset_forget(data);
     }
+    data->told.recipe = &data->recipe;
+    data->told.corpus = data->corpus;
+    if (data->held[1].count) data->told.held_out = &data->held_out;
     data->told.labels = data->labels;
     data->told.lines = trf__lines_of(&data->split);
     return TRF_OK;
@@ -41559,21 +41560,11 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
-{
-    return data && data->finished ? data->corpus : NULL;
-}
-
 /* Cold, so that GCC 12 does not inline it: else it warns that a program prints the text of NULL. */
 TRF__COLD
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
-    return trf_dataset_corpus(data) ? &data->recipe : NULL;
-}
-
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
-{
-    return data && data->finished && data->held[1].count ? &data->held_out : NULL;
+    return data && data->finished ? &data->told : NULL;
 }
 
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
@@ -41582,11 +41573,6 @@ TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t p
     if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
     t = &data->held_texts[side];
     return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
-}
-
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
-{
-    return data && data->finished ? &data->told : NULL;
 }
 
 TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
@@ -41602,7 +41588,7 @@ TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    const trf_token_facts *f = data ? &data->told.learn : NULL;
+    const trf_token_facts *f = data ? &data->told.facts : NULL;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -41651,7 +41637,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
                                           r->teacher_share, err);
     if (status == TRF_OK)
-        status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
+        status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
     if (status == TRF_OK) return TRF_OK;
@@ -41678,7 +41664,7 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     if (data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise)
         return trf__fail(err, TRF_E_STATE, -1, "noise",
                          "an encoder learns hidden ids: call trf_dataset_finish, then set "
-                         "learning.noise of trf_dataset_recipe");
+                         "recipe->learning.noise");
     n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);
@@ -42887,4 +42873,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 586441354
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3377461603

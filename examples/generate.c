@@ -33,6 +33,7 @@ int main(int argc, char **argv)
     trf_sampling sampling = trf_sampling_defaults();
     trf_dataset *data = NULL; trf_model *model = NULL;
     trf_trainer *trainer = NULL; trf_sampler *sampler = NULL;
+    const trf_data_results *results;
     trf_recipe *recipe;
     const char *beginning = argc > 2 ? argv[2] : "9+8=";
     char text[64];
@@ -52,13 +53,13 @@ int main(int argc, char **argv)
         if (trf_dataset_add(data, NULL, text, &err)) goto done;
     }
     if (trf_dataset_finish(data, &err)) goto done;
-    recipe = trf_dataset_recipe(data);
+    results = trf_dataset_results(data);
+    recipe = results->recipe;
     recipe->learning.progress = show;
     printf("%s", recipe->reasons);
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
-                  NULL, &err)) goto done;
+    if (trf_trainer_learn(trainer, results->corpus, results->held_out, &recipe->learning, NULL, &err)) goto done;
 
     sampling.temperature = 0.5;                         /* below 1: likely letters more often */
     sampling.max_tokens = 60;

@@ -48,8 +48,8 @@ int main(int n, char **paths)
     trf_error err;
     if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, &err)) return 1;
     if (trf_dataset_finish(data, &err)) return 2;
-    printf("%s\n", trf_dataset_recipe(data)->reasons);
-    fprintf(stderr, "%s", trf_dataset_recipe(data)->reasons);
+    printf("%s\n", trf_dataset_results(data)->recipe->reasons);
+    fprintf(stderr, "%s", trf_dataset_results(data)->recipe->reasons);
     trf_dataset_destroy(data);
     return 0;
 }
@@ -743,7 +743,7 @@ END
 job "tools/rename.sh brings calls of 0.3 to today's, keeps the file as it was, and lists what is gone" "
     sh '$root/tools/rename.sh' before.c >renamed.txt && cmp -s before.c.orig before.c && exit 1
     $quick -std=c99 $warnings $cblas -I'$root' -fsyntax-only before.c &&
-    grep -q 'trf_dataset_facts(d)->labels' before.c &&
+    grep -q 'trf_dataset_results(d)->labels' before.c &&
     sh '$root/tools/rename.sh' before.c >renamed.txt && [ ! -s renamed.txt ] &&
     echo 'int x = trf_is_perfect(1, 2); trf_tag(a, b, c, d); trf_trainer_step(t);' >before.c &&
     no sh '$root/tools/rename.sh' before.c >renamed.txt 2>&1 &&

@@ -116,11 +116,11 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     OK(trf_dataset_create(&data, &options, &err));
     OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
     OK(trf_dataset_finish(data, &err));
-    recipe = trf_dataset_recipe(data);
+    recipe = trf_dataset_results(data)->recipe;
     recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;     /* as trf */
     OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
-    OK(trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+    OK(trf_trainer_learn(trainer, trf_dataset_results(data)->corpus, trf_dataset_results(data)->held_out, &recipe->learning,
                  &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
     assert_int_equal(report.updates, updates);
@@ -167,7 +167,7 @@ static void in_one_call(void **state)
     assert_true(!model && !report.updates);             /* and the data set is as before */
     OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
     OK(trf_dataset_finish(data, &err));
-    trf_dataset_recipe(data)->config.device.products = TRF_PRODUCTS_BUILT_IN;
+    trf_dataset_results(data)->recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;
     OK(trf_dataset_train(data, &model, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == UPDATES);
     assert_true(said.n >= 2 && said.n <= 2 + (int)difftime(time(NULL), began));
@@ -182,7 +182,7 @@ static void in_one_call(void **state)
     assert_memory_equal(one, steps, n);
     free(one);
     free(steps);
-    trf_dataset_recipe(data)->training.hooks.cancel = always;       /* a failure leaves no model */
+    trf_dataset_results(data)->recipe->training.hooks.cancel = always;       /* a failure leaves no model */
     FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_CANCELLED, "cancel", -1);
     assert_null(model);
     FAILS(trf_dataset_train(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "model", -1);
@@ -379,11 +379,11 @@ static void efforts(void **state)
     OK(trf_dataset_train(data, &model, &report, &err));
     assert_int_equal(done, 4);
     assert_true(report.updates == 12);
-    trf_dataset_recipe(data)->teachers = 0;
+    trf_dataset_results(data)->recipe->teachers = 0;
     OK(trf_dataset_train(data, &alone, NULL, &err));
     assert_int_equal(done, 5);      /* the same seed, but nobody taught it */
     assert_true(hash_weights(HASH_START, model) != hash_weights(HASH_START, alone));
-    trf_dataset_recipe(data)->teachers = TRF_MAX_MODELS + 1;
+    trf_dataset_results(data)->recipe->teachers = TRF_MAX_MODELS + 1;
     trf_model_destroy(model);
     FAILS(trf_dataset_train(data, &model, NULL, &err), TRF_E_INVALID_ARG, "teachers", -1);
     assert_null(model);
@@ -1611,12 +1611,12 @@ static void refused_files(void **state)
     assert_int_equal(trf_dataset_add(data, "a", "\xFF", &err), TRF_E_FORMAT);
     OK(trf_dataset_add(data, "", "a", &err));
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);     /* an empty side */
-    assert_null(trf_dataset_recipe(data));
-    assert_null(trf_dataset_corpus(data));
+    assert_null(trf_dataset_results(data)->recipe);
+    assert_null(trf_dataset_results(data)->corpus);
     OK(trf_dataset_add(data, "a", "a", &err));                          /* it is as it was before */
     OK(trf_dataset_finish(data, &err));
-    assert_null(trf_dataset_held_out(data));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
+    assert_null(trf_dataset_results(data)->held_out);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 1);
     FAILS(trf_dataset_add(data, "a", "a", &err), TRF_E_STATE, "data", -1);
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);
     trf_dataset_destroy(data);
@@ -1640,10 +1640,10 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
     OK(trf_dataset_finish(data, &err));
-    assert_true(trf_dataset_recipe(data)->config.seed == 7 &&
-                trf_dataset_recipe(data)->training.seed == 7 &&
-                trf_dataset_recipe(data)->corpus.seed == 7);
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 3);
+    assert_true(trf_dataset_results(data)->recipe->config.seed == 7 &&
+                trf_dataset_results(data)->recipe->training.seed == 7 &&
+                trf_dataset_results(data)->recipe->corpus.seed == 7);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 3);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_vocab_size(trf_model_vocab(model, TRF_SOURCE)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
@@ -1665,11 +1665,11 @@ static void kinds_of_data(void **state)
     text[1199] = 0;
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs,
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs,
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
-    assert_int_equal(trf_dataset_facts(data)->stream, 1);
-    OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+    assert_int_equal(trf_dataset_results(data)->stream, 1);
+    OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
     assert_true(batch.place.epoch == 0 && batch.place.batch == 0);      /* looking has not moved it */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_string_equal(trf_model_metadata(model, "trained.stream"), "1");
@@ -1681,15 +1681,15 @@ static void kinds_of_data(void **state)
     for (i = 0; i < 10; i++) OK(trf_dataset_add(data, NULL, "a text", &err));
     OK(trf_dataset_add(data, NULL, text + 600, &err));
     OK(trf_dataset_add(data, NULL, "a text", &err));
-    assert_null(trf_dataset_facts(data));
+    assert_null(trf_dataset_results(data));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 13);
-    assert_int_equal(trf_dataset_facts(data)->stream, 0);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 13);
+    assert_int_equal(trf_dataset_results(data)->stream, 0);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_null(trf_model_metadata(model, "trained.stream"));
     trf_model_destroy(model);
     trf_dataset_destroy(data);
-    assert_null(trf_dataset_facts(NULL));
+    assert_null(trf_dataset_results(NULL));
 }
 
 /* Labels: their names, which pairs are left out, and what no training can have. */
@@ -1712,8 +1712,8 @@ static void labels(void **state)
     OK(trf_dataset_add(data, "c d", " \t", &err));
     OK(trf_dataset_add(data, "", "first", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_recipe(data)->learning.metric, TRF_METRIC_ACCURACY);
-    assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "2 left out"));
+    assert_int_equal(trf_dataset_results(data)->recipe->learning.metric, TRF_METRIC_ACCURACY);
+    assert_non_null(strstr(trf_dataset_results(data)->recipe->reasons, "2 left out"));
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY &&
                 trf_model_config(model)->head == TRF_HEAD_MEAN);
@@ -1753,7 +1753,7 @@ static void labels(void **state)
     OK(trf_dataset_add(data, " the  dog ", "D N", &err));
     OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 1);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS &&
                 trf_model_config(model)->n_labels == 2);
@@ -1767,7 +1767,7 @@ static void labels(void **state)
     {
         static const int32_t want[] = {0, -1, -1, 1};
         trf_batch batch;
-        OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+        OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
         assert_true(batch.target.count == 1 && batch.target.lengths[0] == 4);
         assert_memory_equal(batch.target.ids, want, sizeof want);
     }
@@ -1783,9 +1783,9 @@ static void labels(void **state)
         OK(trf_dataset_add(data, line, text, &err));
     }
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 41);
-    assert_true(trf_dataset_held_out(data)->source.count > 20 &&
-                trf_dataset_held_out(data)->source.count < 60);
+    assert_int_equal(trf_dataset_results(data)->recipe->config.n_labels, 41);
+    assert_true(trf_dataset_results(data)->held_out->source.count > 20 &&
+                trf_dataset_results(data)->held_out->source.count < 60);
     trf_dataset_destroy(data);
     o.held_out = -1;
     OK(trf_dataset_create(&data, &o, &err));
@@ -2085,7 +2085,7 @@ static void half_a_pair(void **state)
     }
     assert_true(failures > 3);
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, added - 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, added - 1);
     trf_dataset_destroy(data);
     assert_int_equal(memory.live, 0);
     o = trf_dataset_defaults(); /* as many held out as there are leave nothing */

@@ -92,9 +92,9 @@ for file; do
         was("trf_optimizer_step", 3, "trf_trainer_update", 0)
         was("trf_evaluate", 4, "trf_trainer_evaluate", 3)
         was("trf_evaluate_all", 5, "trf_trainer_evaluate", 0)
-        was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
-        was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
-        was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
+        was("trf_dataset_stream", 1, "trf_dataset_results", 0, "->stream")
+        was("trf_dataset_labels", 1, "trf_dataset_results", 0, "->labels")
+        was("trf_dataset_lines", 1, "trf_dataset_results", 0, "->lines")
         was("trf_config_tiny", 1, "trf_config_preset", 2, "", "TRF_TINY")
         was("trf_config_base", 1, "trf_config_preset", 2, "", "TRF_BASE")
         was("trf_config_big", 1, "trf_config_preset", 2, "", "TRF_BIG")
@@ -102,6 +102,10 @@ for file; do
         was("trf_trainer_gradient", 2, "trf_trainer_tensor", 2, "", "TRF_GRADIENT")
         was("trf_trainer_averaged", 2, "trf_trainer_tensor", 2, "", "TRF_AVERAGE")
         was("trf_trainer_begin_average", 2, "trf_trainer_average", 2, "", "1")
+        was("trf_dataset_recipe", 1, "trf_dataset_results", 0, "->recipe")
+        was("trf_dataset_corpus", 1, "trf_dataset_results", 0, "->corpus")
+        was("trf_dataset_held_out", 1, "trf_dataset_results", 0, "->held_out")
+        was("trf_dataset_facts", 1, "trf_dataset_results", 0)
     }
     { text = text $0 "\n" }
     END {
@@ -143,6 +147,7 @@ for file; do
     gone="$gone|trf_build_info|trf_product_kernel|trf_shorten_pair|trf_vocab_make_[a-z_]*"
     gone="$gone|trf_hypothesis_text|trf_translator_answer_text"
     gone="$gone|trf_status_text"
+    gone="$gone|trf_data_facts"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

@@ -22,11 +22,11 @@
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     results = trf_dataset_results(data);         its recipe: what was chosen, and why
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
-//     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, &report, &err);
+//     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
+//     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,
+//                       &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
@@ -433,7 +433,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
                                    default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -490,23 +490,18 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
    NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
-   recipe before the call that reads it:
-       config      trf_dataset_create_model
-       training    trf_trainer_create
-       learning    trf_trainer_learn
-       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
-/* NULL: no pairs are held out. */
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
-typedef struct trf_data_facts {
-    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
-                                           out */
+typedef struct trf_data_results {
+    /* You may change the recipe before the call that reads it:
+           config      trf_dataset_create_model
+           training    trf_trainer_create
+           learning    trf_trainer_learn
+           corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it
+       With `pair` of the options recipe and corpus are NULL */
+    trf_recipe *recipe;
+    trf_corpus *corpus;         /* the pairs to learn from */
+    const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
+    trf_token_facts facts, held_out_facts;      /* numbers of both */
     int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
                                    more of their chunks go on in the next one: long texts, files,
                                    packed texts. The model reads all chunks behind BOS, so that a
@@ -516,15 +511,18 @@ typedef struct trf_data_facts {
     const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
                                    or they are numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
-} trf_data_facts;
-/* They belong to the data set. NULL before trf_dataset_finish. */
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
+} trf_data_results;
+/* The results belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_data_facts.stream is 1
+       "trained.stream"    "1" if trf_data_results.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_reader_classify */

@@ -110,11 +110,10 @@ static int prepare(struct training *t)
 {
     struct settings *s = t->s;
     int status = s->resume ? resume_training(t) : begin_training(t);
-    const trf_data_facts *facts = status ? NULL : trf_dataset_facts(t->data.set);
     busy_with(NULL);
     if (!status)
-        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs + (facts ? facts->held_out.pairs : 0),
-                           !s->resume);
+        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs +
+                               trf_dataset_results(t->data.set)->held_out_facts.pairs, !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
