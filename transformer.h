@@ -1276,21 +1276,15 @@ typedef struct trf_model_options {
 } trf_model_options;
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
-/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
-   of memory. */
-TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-/* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err);
 
-/* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
-   that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
-   trf_model_create. */
-typedef struct trf_weight_counts {
+/* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
+   counts once, in the first of these parts that uses it. */
+typedef struct trf_model_size {
     int64_t source_embedding, target_embedding;
     int64_t positions;                  /* learned positions of both sides, and segments */
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
@@ -1298,9 +1292,12 @@ typedef struct trf_weight_counts {
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
     int64_t generator;                  /* output projection, or heads, with their biases */
     int64_t total;                      /* trf_model_parameter_total of the model */
-} trf_weight_counts;
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err);
+    size_t memory;                      /* bytes that trf_model_create takes */
+} trf_model_size;
+/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
+   of memory. size: NULL, or gets the size of its model. */
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size,
+                                    trf_error *err);
 
 /* Floating-point operations of the matrix products in one forward pass over one pair. A
    multiplication and an addition are two operations. source_rows and target_rows are the pair's
@@ -22663,7 +22660,7 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
     TRF__TRY(trf__begin(c, "config", err));
@@ -23447,15 +23444,6 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
                          + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
 
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
-{
-    trf__layout layout;
-    if (trf_config_check(config, err)) return 0;
-    TRF__ZERO(layout);
-    trf__lay_out(&layout, config);
-    return trf__layout_memory(&layout);
-}
-
 // >>model-counts   weights and operations of a configuration
 
 /* Numbers of a matrix and its bias. */
@@ -23465,20 +23453,18 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
 }
 
 /* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err)
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size, trf_error *err)
 {
     const trf_config *c = config;
     trf__layout layout;
     const trf__model_params *at = &layout.model;
-    trf_weight_counts n;
+    trf_model_size n;
     int64_t d, vocab, own, norm;
     int stack, i;
-    TRF__TRY(trf__begin(counts, "counts", err));
-    memset(counts, 0, sizeof *counts);
-    if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
     TRF__ZERO(n);
+    if (size) *size = n;
+    TRF__TRY(trf__config_check(c, err));
+    if (!size) return TRF_OK;
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     d = c->d_model;
@@ -23516,7 +23502,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
             n.decoder_norms
             + n.generator;
-    *counts = n;
+    n.memory = trf__layout_memory(&layout);
+    *size = n;
     return TRF_OK;
 }
 
@@ -23549,7 +23536,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
+    TRF__TRY(trf__config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
@@ -23619,7 +23606,7 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
 {
     *out = NULL;
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
@@ -23711,7 +23698,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     TRF__ZERO(o);
     if (options) o = *options;
     TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
@@ -25602,7 +25589,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     trf__run run;
     size_t bytes, packed;
     if (shared) *shared = 0;
-    if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
         trf__model_without_weights(&model, config, err))
@@ -27257,7 +27244,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
@@ -28481,7 +28468,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf_stage count;
     size_t bytes, slot;
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
@@ -33954,7 +33941,8 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     for (k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         int64_t adds;
-        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+            trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
         adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -36410,6 +36398,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 {
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
+    trf_status status;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
     *c = trf_config_preset(TRF_TINY);
@@ -36431,7 +36420,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                           "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    return ours ? trf__file_fault(trf_config_check(c, err), err) : trf_config_check(c, err);
+    status = trf_config_check(c, NULL, err);
+    return ours ? trf__file_fault(status, err) : status;
 }
 
 TRF__FN int trf__is_checkpoint(const trf_file *file)
@@ -42429,7 +42419,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_scale = rotary->rotary_scale; c.rotary_trained = rotary->rotary_trained;
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
-    TRF__TRY(trf_config_check(&c, err));
+    TRF__TRY(trf__config_check(&c, err));
     if (a->max_keys > 1 << 24)
         return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
                          "with rotary positions a sequence has at most %d keys", 1 << 24);
@@ -42873,4 +42863,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3377461603
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1689189867

@@ -566,16 +566,16 @@ static void test_parameter_counts_of_the_paper(void **state)
     c.source_vocab = c.target_vocab = 37000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     assert_int_equal(closed_form(&c), 101007496);
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 101007496u * sizeof(trf_real) && bytes < 101107496u * sizeof(trf_real));
     c.tying = TRF_TIED_ALL; c.generator_bias = 0;
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 63082496u * sizeof(trf_real) && bytes < 63182496u * sizeof(trf_real));
     c = trf_config_preset(TRF_BIG);
     c.source_vocab = c.target_vocab = 37000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     assert_int_equal(closed_form(&c), 290058376);
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 290058376u * sizeof(trf_real) && bytes < 290158376u * sizeof(trf_real));
 }
 

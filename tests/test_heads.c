@@ -538,10 +538,10 @@ static void test_kinds(void **state)
             int pools = head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST;
             c.label_kind = (trf_label_kind)k;
             if (c.n_labels) c.n_labels = n;
-            if (k < 0 || k > 2 || (k && !pools)) FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "label_kind", -1);
+            if (k < 0 || k > 2 || (k && !pools)) FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "label_kind", -1);
             else if (c.head && c.head != TRF_HEAD_MASKED && n < (k ? 1 : 2))
-                FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "n_labels", -1);
-            else OK(trf_config_check(&c, &err));
+                FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "n_labels", -1);
+            else OK(trf_config_check(&c, NULL, &err));
         }
     assert_true(trf_number_label(1) == 0x3F800000 && trf_label_number(trf_number_label(-2.5f)) == -2.5f);
     assert_true(trf_label_number(-1) != trf_label_number(-1));
@@ -1056,14 +1056,14 @@ static void test_second_refusals(void **state)
     trf_trainer_destroy(t);
     trf_model_destroy(model);
     c.sequence_labels = 1;
-    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
     c.sequence_labels = (1 << 24) + 1;
-    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
     c.sequence_labels = -1;
-    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
     c = config_of(TRF_HEAD_FIRST);
     c.sequence_labels = 2;
-    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
     c = config_of(TRF_HEAD_MASKED);
     c.source_eos = 0;
     model = model_of(&c);
@@ -1351,7 +1351,7 @@ static void test_memory(void **state)
         c.n_labels = 1 << 24;
         memory.limit = 2 << 20;
         model = NULL;
-        assert_true(trf_model_memory(&c, NULL) > (size_t)D << 24);
+        assert_true(kit_model_memory(&c) > (size_t)D << 24);
         dirty();
         assert_int_equal(trf_model_create(&model, &c, NULL, &err), TRF_E_NOMEM);
         assert_string_equal(err.what, "weights");
@@ -1446,17 +1446,17 @@ static void test_bert_refusals(void **state)
         trf_config c = config_of(head);
         int layered = head == TRF_HEAD_FIRST || head == TRF_HEAD_MASKED, masked = head == TRF_HEAD_MASKED;
         c.head_layer = 1;
-        if (layered) OK(trf_config_check(&c, &err));
-        else FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "head_layer", -1);
+        if (layered) OK(trf_config_check(&c, NULL, &err));
+        else FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "head_layer", -1);
         c.head_layer = 2;
-        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "head_layer", -1);
+        FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "head_layer", -1);
         c.head_layer = 0;
         c.mask = VOCAB - 1;
-        if (masked) OK(trf_config_check(&c, &err));
-        else FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "mask", -1);
+        if (masked) OK(trf_config_check(&c, NULL, &err));
+        else FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "mask", -1);
         for (c.mask = -2; c.mask <= VOCAB; c.mask++)
             if (c.mask != -1 && (c.mask < 3 || c.mask == VOCAB))
-                FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "mask", -1);
+                FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "mask", -1);
     }
     {
         trf_config c = config_of(TRF_HEAD_MASKED);
@@ -1489,12 +1489,12 @@ static void test_bert_refusals(void **state)
     {
         trf_config c = kit_of_kind(kit_small(2, D, VOCAB, 20), TRF_DECODER_ONLY);
         c.segments = 2;
-        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+        FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "segments", -1);
         c = config_of(TRF_HEAD_NONE);
         c.segments = 1025;
-        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+        FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "segments", -1);
         c.segments = -1;
-        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+        FAILS(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG, "segments", -1);
     }
 }
 

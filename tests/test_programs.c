@@ -254,7 +254,7 @@ static void own_memory_and_cancel(void **state)
     (void)state;
     config.hooks = training.hooks = search.hooks = game_hooks(&g);
     OK(trf_model_create(&model, &config, NULL, &err));
-    assert_true(g.blocks > 0 && g.bytes <= (int64_t)trf_model_memory(&config, NULL));
+    assert_true(g.blocks > 0 && g.bytes <= (int64_t)kit_model_memory(&config));
     g.logged = 0;               /* a build that is not optimised has said so */
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_translator_create(&translator, model, &search, &err));

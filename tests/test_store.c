@@ -3266,13 +3266,13 @@ static void checks_and_bytes(void **state)
     sound = config;
     training.warmup = 7;
     training.longest = 300;
-    OK(trf_config_check(&config, &err));
+    OK(trf_config_check(&config, NULL, &err));
     OK(trf_train_check(&training, &config, &err));
     OK(trf_train_check(&training, NULL, &err));
     OK(trf_search_check(&search, NULL, &err));
     OK(trf_sampling_check(&sampling, NULL, &err));
     OK(trf__corpus_check(&corpus, &err));
-    assert_int_equal(trf_config_check(NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(NULL, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "config");
     config.kind = TRF_ENCODER_ONLY;
     config.target_vocab = 0;
@@ -3280,7 +3280,7 @@ static void checks_and_bytes(void **state)
     OK(trf_train_check(&training, NULL, &err));
     config = sound;
     config.n_heads = config.d_model + 1;
-    assert_int_equal(trf_config_check(&config, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(&config, NULL, &err), TRF_E_INVALID_ARG);
     config = sound;
     search.beam = 0;
     assert_int_equal(trf_search_check(&search, NULL, &err), TRF_E_INVALID_ARG);

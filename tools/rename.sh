@@ -59,7 +59,6 @@ for file; do
         was("trf_translate_batch", 3, "trf_translate", 3)
         was("trf_search_check", 2, "trf_search_check", 2)
         was("trf_sampling_check", 2, "trf_sampling_check", 2)
-        was("trf_model_memory", 1, "trf_model_memory", 2)
         was("trf_packed_memory", 3, "trf_packed_memory", 4)
         was("trf_trainer_memory", 2, "trf_trainer_memory", 3)
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
@@ -106,6 +105,8 @@ for file; do
         was("trf_dataset_corpus", 1, "trf_dataset_results", 0, "->corpus")
         was("trf_dataset_held_out", 1, "trf_dataset_results", 0, "->held_out")
         was("trf_dataset_facts", 1, "trf_dataset_results", 0)
+        was("trf_config_check", 2, "trf_config_check", 2)
+        was("trf_count_weights", 3, "trf_config_check", 0)
     }
     { text = text $0 "\n" }
     END {
@@ -148,6 +149,7 @@ for file; do
     gone="$gone|trf_hypothesis_text|trf_translator_answer_text"
     gone="$gone|trf_status_text"
     gone="$gone|trf_data_facts"
+    gone="$gone|trf_model_memory|trf_weight_counts"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

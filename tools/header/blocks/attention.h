@@ -320,7 +320,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_scale = rotary->rotary_scale; c.rotary_trained = rotary->rotary_trained;
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
-    TRF__TRY(trf_config_check(&c, err));
+    TRF__TRY(trf__config_check(&c, err));
     if (a->max_keys > 1 << 24)
         return trf__fail(err, TRF_E_LIMIT, -1, "lengths",
                          "with rotary positions a sequence has at most %d keys", 1 << 24);

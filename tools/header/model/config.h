@@ -265,7 +265,7 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
     TRF__TRY(trf__begin(c, "config", err));

@@ -258,7 +258,8 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     for (k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         int64_t adds;
-        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+            trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
         adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);

@@ -276,7 +276,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);

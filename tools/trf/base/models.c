@@ -105,7 +105,7 @@ int check_device(const struct settings *s)
     if (check_products(s)) return USAGE;
     config.source_vocab = config.target_vocab = 8;
     config.device = s->device;
-    if (!trf_config_check(&config, &err)) return DONE;
+    if (!trf_config_check(&config, NULL, &err)) return DONE;
     if (err.status != TRF_E_BACKEND) return refused("device", &err);
     if (!strcmp(err.what, "device.products"))
         say("--products cblas: this trf was built without CBLAS; use auto or built-in");

@@ -105,12 +105,12 @@ static int settle_model(struct settings *s)
 
 int inspect_options(struct settings *s)
 {
-    trf_weight_counts n;
+    trf_model_size n;
     trf_error err;
     int status = settle_model(s);
     if (!status) status = check_running(s);
     if (status) return status;
-    if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
+    if (trf_config_check(&s->config, &n, &err)) return refused("model", &err);
     if (s->json) printf("{\"content\":\"options\"");
     print_model(s);
     if (!status) status = print_weight_counts(&s->config, 0, s->json);

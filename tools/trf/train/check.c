@@ -446,7 +446,7 @@ static int check_values(const struct settings *s)
     if (training.schedule == TRF_COSINE && !ends_cosine(s))
         training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
     search.beam = s->train.valid_beam;
-    if (trf_config_check(&config, &err)) return refused("model", &err);
+    if (trf_config_check(&config, NULL, &err)) return refused("model", &err);
     if (trf_train_check(&training, &config, &err)) return refused("trainer", &err);
     return trf_search_check(&search, NULL, &err) ? refused("validation", &err) : DONE;
 }

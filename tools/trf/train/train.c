@@ -17,8 +17,10 @@ static void describe(const struct training *t)
     const trf_config *config = trf_model_config(t->run.model);
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
-    size_t bytes = trf_model_memory(config, NULL) + trf_trainer_memory(config, o, NULL);
     int64_t n = trf_corpus_facts(t->run.corpus)->pairs;
+    trf_model_size size;
+    size_t bytes = trf_trainer_memory(config, o, NULL);
+    if (!trf_config_check(config, &size, NULL)) bytes += size.memory;
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
