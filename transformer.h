@@ -1081,7 +1081,7 @@ typedef enum trf_preset {
 } trf_preset;
 TRF_API trf_config trf_config_preset(trf_preset preset);
 
-/* Sets the fields in which systems differ, and no others:
+/* The choices in which systems differ (trf_set_conventions). In a configuration they are:
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
@@ -1091,7 +1091,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
+   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
    from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
    scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
    larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
@@ -1100,7 +1100,6 @@ typedef enum trf_conventions {
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
     TRF_CONVENTIONS_COUNT
 } trf_conventions;
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-vocab      text to ids and back
@@ -2057,7 +2056,8 @@ typedef struct trf_train_options {
 /* Defaults for small tasks. Large data sets and large models need more warm-up, dropout and
    smoothing: trf_recipe_find chooses them. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Sets the fields in which systems differ, and no others:
+/* Sets the fields in which systems differ, and no others: those of a configuration, as
+   trf_conventions has them, and those of training. NULL: none of these.
 
                            PYTORCH                  PAPER
        optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
@@ -2070,7 +2070,8 @@ TRF_API trf_train_options trf_train_defaults(void);
                                                     activation 0
 
    PYTORCH: torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions);
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
@@ -22421,10 +22422,8 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 /* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
+TRF__FN void trf__config_conventions(trf_config *config, int paper)
 {
-    int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;
@@ -22455,7 +22454,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     trf_config config;
     TRF__ZERO(config);
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
-    trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */
@@ -26850,23 +26849,25 @@ TRF_API trf_train_options trf_train_defaults(void)
 }
 
 /* Only the fields in which systems differ, as the table at the declaration has them. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!options) return;
-    options->optimizer = TRF_ADAM;
-    options->beta1 = 0.9;
-    options->beta2 = paper ? 0.98 : 0.999;
-    options->epsilon = paper ? 1e-9 : 1e-8;
-    options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
-    options->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
-    options->learning_rate = paper ? 1 : 1e-3;
-    options->warmup = paper ? 4000 : 1;
-    options->label_smoothing = paper ? 0.1 : 0;
-    options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
-    trf_train_set_dropout(options, 0.1);
+    if (config) trf__config_conventions(config, paper);
+    if (!training) return;
+    training->optimizer = TRF_ADAM;
+    training->beta1 = 0.9;
+    training->beta2 = paper ? 0.98 : 0.999;
+    training->epsilon = paper ? 1e-9 : 1e-8;
+    training->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
+    training->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
+    training->learning_rate = paper ? 1 : 1e-3;
+    training->warmup = paper ? 4000 : 1;
+    training->label_smoothing = paper ? 0.1 : 0;
+    training->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
+    trf_train_set_dropout(training, 0.1);
     /* section 5.4 names the other two */
-    if (paper) options->attention_dropout = options->activation_dropout = 0;
+    if (paper) training->attention_dropout = training->activation_dropout = 0;
 }
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
@@ -42863,4 +42864,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1689189867
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1490082851

@@ -307,7 +307,7 @@ static void test_noam(void **state)
 {
     trf_train_options t = trf_train_defaults();
     (void)state;
-    trf_train_set_conventions(&t, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, &t, TRF_CONVENTIONS_PAPER);
     assert_int_equal(t.schedule, TRF_NOAM);
     assert_int_equal(t.warmup, 4000);
     assert_near(trf_learning_rate(&t, 512, 1) / 1.746928107e-07, 1, 1e-9);
@@ -636,7 +636,7 @@ static void test_presets(void **state)
         memset(&o, 0x11, sizeof o);
         rest = c;
         others = o;
-        trf_config_set_conventions(&c, whose);
+        trf_set_conventions(&c, NULL, whose);
         assert_int_equal(c.activation, TRF_RELU);
         assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.segments && !c.source_bos);
         assert_true(!c.kv_heads && !c.d_head && c.attention_scale == 0 && !c.scale_logits);
@@ -670,7 +670,7 @@ static void test_presets(void **state)
         rest.embedding_init = c.embedding_init;
         rest.source_eos = c.source_eos; rest.decoder_start = c.decoder_start;
         assert_memory_equal(&c, &rest, sizeof c);
-        trf_train_set_conventions(&o, whose);
+        trf_set_conventions(NULL, &o, whose);
         assert_int_equal(o.optimizer, TRF_ADAM);
         assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) &&
                     o.epsilon == (paper ? 1e-9 : 1e-8));

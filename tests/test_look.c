@@ -781,13 +781,13 @@ static void test_count_known(void **state)
     trf_model_size n;
     trf_error err;
     (void)state;
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PAPER);
     c.source_vocab = c.target_vocab = 37000;
     assert_int_equal(trf_config_check(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 512 + 44138496);
     assert_int_equal(n.generator, 0);
     c = trf_config_preset(TRF_BIG);
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PAPER);
     c.source_vocab = c.target_vocab = 37000;
     assert_int_equal(trf_config_check(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 1024 + 176357376);

@@ -64,8 +64,7 @@ static void null_without_an_error(void **state)
     trf_config config = small(TRF_ENCODER_DECODER);
     (void)state;
     trf_train_set_dropout(NULL, 0.1);
-    trf_train_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
-    trf_config_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, NULL, TRF_CONVENTIONS_PAPER);
     trf_search_set_rule(NULL, TRF_SEARCH_PAPER);
     trf_search_limit(NULL, &config);
     trf_search_limit(&search, NULL);

@@ -107,6 +107,8 @@ for file; do
         was("trf_dataset_facts", 1, "trf_dataset_results", 0)
         was("trf_config_check", 2, "trf_config_check", 2)
         was("trf_count_weights", 3, "trf_config_check", 0)
+        was("trf_config_set_conventions", 2, "trf_set_conventions", 2)
+        was("trf_train_set_conventions", 2, "trf_set_conventions", 1)
     }
     { text = text $0 "\n" }
     END {

@@ -56,7 +56,7 @@ static trf_model *create(const struct study *s, const struct system *x, int pres
 {
     trf_config c = trf_config_preset(TRF_TINY), small = c;
     trf_model *model = NULL;
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PYTORCH);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PYTORCH);
     c.n_heads = HEADS;
     c.d_model = 256;
     c.d_ff = 1024;

@@ -160,7 +160,7 @@ STUDY struct lesson pairs_lesson(const struct study *s, int d_model, int heads, 
     trf_train_options *o = &lesson.training;
     memset(&lesson, 0, sizeof lesson);
     *c = trf_config_preset(TRF_TINY);
-    trf_config_set_conventions(c, TRF_CONVENTIONS_PYTORCH);
+    trf_set_conventions(c, NULL, TRF_CONVENTIONS_PYTORCH);
     c->d_model = d_model;
     c->n_heads = heads;
     c->encoder_layers = c->decoder_layers = layers;

@@ -25,7 +25,7 @@ static double follow(struct study *s, struct curve *curve, const char *name, int
     double *x = (double *)study_memory(s, STEPS / EVERY * sizeof(double));
     double *y = (double *)study_memory(s, STEPS / EVERY * sizeof(double)), worst = 0;
     int step;
-    trf_train_set_conventions(&o, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, &o, TRF_CONVENTIONS_PAPER);
     o.warmup = warmup;
     for (step = 1; step <= STEPS; step++) {
         double rate = trf_learning_rate(&o, width, step);

@@ -321,7 +321,7 @@ typedef enum trf_preset {
 } trf_preset;
 TRF_API trf_config trf_config_preset(trf_preset preset);
 
-/* Sets the fields in which systems differ, and no others:
+/* The choices in which systems differ (trf_set_conventions). In a configuration they are:
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
@@ -331,7 +331,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
+   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
    from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
    scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
    larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
@@ -340,4 +340,3 @@ typedef enum trf_conventions {
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
     TRF_CONVENTIONS_COUNT
 } trf_conventions;
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions);

@@ -154,7 +154,8 @@ typedef struct trf_train_options {
 /* Defaults for small tasks. Large data sets and large models need more warm-up, dropout and
    smoothing: trf_recipe_find chooses them. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Sets the fields in which systems differ, and no others:
+/* Sets the fields in which systems differ, and no others: those of a configuration, as
+   trf_conventions has them, and those of training. NULL: none of these.
 
                            PYTORCH                  PAPER
        optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
@@ -167,7 +168,8 @@ TRF_API trf_train_options trf_train_defaults(void);
                                                     activation 0
 
    PYTORCH: torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions);
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);

@@ -26,10 +26,8 @@ TRF__FOR_SIZE
 // -----------------------------------------------------------------------------------------------
 
 /* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
+TRF__FN void trf__config_conventions(trf_config *config, int paper)
 {
-    int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;
@@ -60,7 +58,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     trf_config config;
     TRF__ZERO(config);
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
-    trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */

@@ -81,8 +81,7 @@ void then_size(struct settings *s)
 void then_conventions(struct settings *s)
 {
     trf_train_options *o = &s->training, kept = *o;
-    trf_config_set_conventions(&s->config, (trf_conventions)s->train.conventions);
-    trf_train_set_conventions(o, (trf_conventions)s->train.conventions);
+    trf_set_conventions(&s->config, o, (trf_conventions)s->train.conventions);
     o->schedule = kept.schedule;
     o->learning_rate = kept.learning_rate;
     o->warmup = kept.warmup;
@@ -97,8 +96,7 @@ void then_recipe(struct settings *s)
 {
     if (s->train.recipe != RECIPE_PAPER) return;
     s->train.conventions = TRF_CONVENTIONS_PAPER;
-    trf_config_set_conventions(&s->config, TRF_CONVENTIONS_PAPER);
-    trf_train_set_conventions(&s->training, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(&s->config, &s->training, TRF_CONVENTIONS_PAPER);
 }
 
 void then_tokens(struct settings *s)
