@@ -1091,10 +1091,11 @@ TRF_API trf_config trf_config_preset(trf_preset preset);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
-   from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
-   scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
-   larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
+   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved
+   positions from 0; post-norm; standard norm; scaled embeddings without a norm and without
+   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings
+   are much larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters.
+   */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
@@ -1729,21 +1730,21 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // machines.
 // -----------------------------------------------------------------------------------------------
 
+/* NULL, or a struct of zeros: the defaults. */
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
                                    with other vocabularies it cannot be opened. Borrowed for the
                                    call. default NULL: no fingerprint */
-    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids;
-                                   default 4 */
+    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids.
+                                   0: 4; default 0 */
     int32_t max_length;         /* pairs with more ids on a side are rejected. Below 65,536 a length
-                                   has two bytes in files and in memory, else four. >= 1;
-                                   default 511 */
+                                   has two bytes in files and in memory, else four. >= 1; 0: 511;
+                                   default 0 */
     int32_t resume;             /* 1: continues a file that was not finished; default 0 */
     trf_hooks hooks;            /* default none; `cancel` is called while a file is continued */
 } trf_token_file_options;
 
 typedef struct trf_token_file trf_token_file;
-TRF_API trf_token_file_options trf_token_file_defaults(void);
 /* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
    file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
 
@@ -1871,8 +1872,7 @@ typedef struct trf_file_entry {
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
-TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
-/* An index out of range gives an entry of zeros. */
+/* Tensor `index`, from 0 on. Behind the last one the entry has zeros, and no name. */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
@@ -29533,15 +29533,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF_API trf_token_file_options trf_token_file_defaults(void)
-{
-    trf_token_file_options o;
-    TRF__ZERO(o);
-    o.id_bytes = 4;
-    o.max_length = 511;
-    return o;
-}
-
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
     if (o->id_bytes != 2 && o->id_bytes != 4)
@@ -29621,7 +29612,7 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
@@ -29629,6 +29620,10 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(o);
+    if (options) o = *options;
+    if (!o.id_bytes) o.id_bytes = 4;
+    if (!o.max_length) o.max_length = 511;
     TRF__TRY(trf__token_options(&o, err));
     if (!*path)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
@@ -36192,8 +36187,6 @@ TRF_API void trf_file_close(trf_file *file)
     if (file->from.fd >= 0) trf__close(file->from.fd);
     trf__free(&hooks, file, file->allocated);
 }
-
-TRF_API int32_t trf_file_count(const trf_file *file) { return file ? file->count : 0; }
 
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 {
@@ -42864,4 +42857,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1490082851
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4178542705

@@ -121,7 +121,13 @@ static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)
 }
 #endif
 
-/* Numbers of texts. */
+/* Numbers of tensors and of texts. */
+static KIT_UNUSED int32_t kit_file_tensors(const trf_file *file)
+{
+    int32_t n = 0;
+    while (trf_file_at(file, n).name) n++;
+    return n;
+}
 static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
 {
     int32_t n = 0;

@@ -741,7 +741,7 @@ static void changed_targets(void **state)
 static void token_files(void **state)
 {
     trf_vocab *vocab = letters(TRF_CHARACTERS);
-    trf_token_file_options f = trf_token_file_defaults();
+    trf_token_file_options f = {NULL, NULL, 0, 0, 0, {NULL, NULL, NULL, NULL, NULL}};
     trf_dataset_options o = trf_dataset_defaults();
     const trf_line held = {"b", "a", NULL, 0, 1, 0};
     trf_token_file *file;

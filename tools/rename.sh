@@ -152,6 +152,8 @@ for file; do
     gone="$gone|trf_status_text"
     gone="$gone|trf_data_facts"
     gone="$gone|trf_model_memory|trf_weight_counts"
+    gone="$gone|trf_file_count"
+    gone="$gone|trf_token_file_defaults"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

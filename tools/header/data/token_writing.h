@@ -106,15 +106,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF_API trf_token_file_options trf_token_file_defaults(void)
-{
-    trf_token_file_options o;
-    TRF__ZERO(o);
-    o.id_bytes = 4;
-    o.max_length = 511;
-    return o;
-}
-
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
     if (o->id_bytes != 2 && o->id_bytes != 4)
@@ -194,7 +185,7 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
@@ -202,6 +193,10 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(o);
+    if (options) o = *options;
+    if (!o.id_bytes) o.id_bytes = 4;
+    if (!o.max_length) o.max_length = 511;
     TRF__TRY(trf__token_options(&o, err));
     if (!*path)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
