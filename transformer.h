@@ -1612,9 +1612,10 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
    rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
-   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
-   reads a token file. */
+/* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
+   no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
+   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
+   file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -1624,11 +1625,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
-/* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; with
-   TRF_E_INVALID_ARG `where` is the index among all n ids. */
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err);
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
@@ -3010,11 +3006,6 @@ typedef struct trf_sampling {
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
-/* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_sampler_create would, except for lack of memory. */
-TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_config *config,
-                                      trf_error *err);
-
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
    NULL sampling: the defaults. With an ensemble, model is NULL or its first one. TRF_E_STATE: an
    encoder-only model. */
@@ -30288,35 +30279,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
-/* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err)
-{
-    trf_status status = TRF_OK;
-    trf_corpus before;
-    int64_t i;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (length < 1) return trf__fail_below(err, "length", 1, length);
-    before = *corpus;
-    for (i = 0; status == TRF_OK && i < n; i += length) {
-        int32_t some = (int32_t)trf__min64(length, n - i);
-        /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
-                                "n_target",
-                                err);
-        if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
-        /* the index in all ids, not in this chunk */
-        if (status == TRF_E_INVALID_ARG && err) err->where += i;
-    }
-    if (status == TRF_OK) return TRF_OK;
-    corpus->facts = before.facts;
-    corpus->n_ids = before.n_ids;
-    corpus->hash = before.hash;
-    return status;
-}
-
 /* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
    so only other vocabularies need the check. */
 TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,
@@ -34209,7 +34171,8 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
+                                       trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
@@ -34674,7 +34637,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
-    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
+    TRF__TRY(trf__sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
@@ -38186,7 +38149,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, NULL, err), err));
+    TRF__TRY(trf__file_fault(trf__sampling_check(&rules, NULL, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
@@ -42857,4 +42820,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4178542705
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3621624628

@@ -3270,7 +3270,7 @@ static void checks_and_bytes(void **state)
     OK(trf_train_check(&training, &config, &err));
     OK(trf_train_check(&training, NULL, &err));
     OK(trf_search_check(&search, NULL, &err));
-    OK(trf_sampling_check(&sampling, NULL, &err));
+    OK(trf__sampling_check(&sampling, NULL, &err));
     OK(trf__corpus_check(&corpus, &err));
     assert_int_equal(trf_config_check(NULL, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "config");
@@ -3286,7 +3286,7 @@ static void checks_and_bytes(void **state)
     assert_int_equal(trf_search_check(&search, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "beam");
     sampling.top_p = 2;
-    assert_int_equal(trf_sampling_check(&sampling, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__sampling_check(&sampling, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "top_p");
     corpus.batch_tokens = 0;
     assert_int_equal(trf__corpus_check(&corpus, &err), TRF_E_INVALID_ARG);

@@ -231,7 +231,6 @@ static void facts(void **state)
                     got->mark == 9);
     }
     FAILS(trf_corpus_add(c, source, 3, target, 4, &err), TRF_E_STATE, "corpus", -1);
-    FAILS(trf_corpus_add_chunks(c, source, 3, 2, &err), TRF_E_STATE, "corpus", -1);
     assert_int_equal(trf_corpus_facts(c)->pairs, 2);
     trf_corpus_destroy(c);
     trf_token_file_destroy(f);

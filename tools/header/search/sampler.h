@@ -352,7 +352,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
-    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
+    TRF__TRY(trf__sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
