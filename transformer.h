@@ -2742,7 +2742,11 @@ typedef struct trf_search {
                                    first. When one is done, the next takes its slot. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   >= 1; default 32 */
+                                   0: at most 32, and so few that the cancel hook, which is not
+                                   called inside a matrix product, stops a translation soon: the
+                                   largest product, all hypotheses times the vocabulary's matrix,
+                                   then has at most 512 rows and takes at most about half a second
+                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -3162,7 +3166,8 @@ typedef struct trf_learn_options {
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
-                                   its own; default trf_search_defaults with beam 1 */
+                                   its own; default trf_search_defaults with beam 1 and
+                                   max_sentences 0 */
     /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
        says only which scores are better. `model` is valid during this call only. Return non-zero to
        end with TRF_E_CANCELLED. default NULL */
@@ -3267,11 +3272,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -4315,6 +4315,10 @@ TRF__BOTH float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+TRF__FN double trf__clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
 TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
 
@@ -31828,7 +31832,7 @@ TRF__FOR_SIZE
     X(source_tagged,      0, 1) \
     X(no_repeat_ngram,    0, INT32_MAX) \
     X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      1, INT32_MAX) \
+    X(max_sentences,      0, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
 
@@ -32404,6 +32408,17 @@ TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
     return more;
 }
 
+/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
+   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
+   any number. */
+TRF__FN double trf__rows_at_a_time(const trf_config *c)
+{
+    double vocab = c->source_vocab;
+    if (c->target_vocab > vocab) vocab = c->target_vocab;
+    if (c->n_labels > vocab) vocab = c->n_labels;
+    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
+}
+
 /* A search as it runs: every row may end in each way and `beam` others still compete. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
@@ -32411,6 +32426,10 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
     s.ends = trf__more_ends(c, &search->ends);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
+    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
+    if (!s.max_sentences)
+        s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
+                                              1, 32);
     return s;
 }
 
@@ -38225,6 +38244,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     o.accumulate = 1;
     o.search = trf_search_defaults();
     o.search.beam = 1;
+    o.search.max_sentences = 0;
     return o;
 }
 
@@ -38242,11 +38262,6 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
-}
-
-TRF__FN double trf__clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
 }
 
 /* Tokens of both sides, without those of copies. */
@@ -39017,26 +39032,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 //
 // Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
 
-/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
-TRF__FN double trf__rows_at_a_time(const trf_config *c)
-{
-    double vocab = c->source_vocab;
-    if (c->target_vocab > vocab) vocab = c->target_vocab;
-    if (c->n_labels > vocab) vocab = c->n_labels;
-    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
-}
-
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
-{
-    double most;
-    if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
-    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
-    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
-}
-
 /* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
                                  const trf_train_options *limits, const trf_config *c)
@@ -39476,7 +39471,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -42820,4 +42814,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3621624628
+// Made from the files in tools/header by `make header`. CRC of the lines above: 92976651

@@ -1646,7 +1646,7 @@ static void test_options_are_checked(void **state)
     REFUSE(min_length, int32_t, -1);
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
     REFUSE(max_length_b, int32_t, -2);
-    REFUSE(max_sentences, int32_t, 0);      REFUSE(max_tokens, int32_t, 0);
+    REFUSE(max_sentences, int32_t, -1);     REFUSE(max_tokens, int32_t, 0);
     REFUSE(threads, int32_t, -1);
     search.max_length_a = search.max_length_b = 0;      /* then no answer could have a token */
     expect_refused(search, "max_length_b");

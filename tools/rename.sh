@@ -155,6 +155,7 @@ for file; do
     gone="$gone|trf_token_file_defaults"
     gone="$gone|trf_sampling_check"
     gone="$gone|trf_corpus_add_chunks"
+    gone="$gone|trf_search_limit"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

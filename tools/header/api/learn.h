@@ -123,7 +123,8 @@ typedef struct trf_learn_options {
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
-                                   its own; default trf_search_defaults with beam 1 */
+                                   its own; default trf_search_defaults with beam 1 and
+                                   max_sentences 0 */
     /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
        says only which scores are better. `model` is valid during this call only. Return non-zero to
        end with TRF_E_CANCELLED. default NULL */
@@ -228,11 +229,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.

@@ -179,7 +179,11 @@ typedef struct trf_search {
                                    first. When one is done, the next takes its slot. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   >= 1; default 32 */
+                                   0: at most 32, and so few that the cancel hook, which is not
+                                   called inside a matrix product, stops a translation soon: the
+                                   largest product, all hypotheses times the vocabulary's matrix,
+                                   then has at most 512 rows and takes at most about half a second
+                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */

@@ -160,26 +160,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 //
 // Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
 
-/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
-TRF__FN double trf__rows_at_a_time(const trf_config *c)
-{
-    double vocab = c->source_vocab;
-    if (c->target_vocab > vocab) vocab = c->target_vocab;
-    if (c->n_labels > vocab) vocab = c->n_labels;
-    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
-}
-
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
-{
-    double most;
-    if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
-    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
-    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
-}
-
 /* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
                                  const trf_train_options *limits, const trf_config *c)

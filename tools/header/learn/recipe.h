@@ -45,6 +45,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     o.accumulate = 1;
     o.search = trf_search_defaults();
     o.search.beam = 1;
+    o.search.max_sentences = 0;
     return o;
 }
 
@@ -62,11 +63,6 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
-}
-
-TRF__FN double trf__clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
 }
 
 /* Tokens of both sides, without those of copies. */

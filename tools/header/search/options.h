@@ -50,7 +50,7 @@ TRF__FOR_SIZE
     X(source_tagged,      0, 1) \
     X(no_repeat_ngram,    0, INT32_MAX) \
     X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      1, INT32_MAX) \
+    X(max_sentences,      0, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
 
