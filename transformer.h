@@ -1226,15 +1226,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
    the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err);
-/* The same for byte-level BPE (TRF_BYTE_BPE), but the texts of special tokens, and of others that
-   were added to the vocabulary, are read as these tokens: "<|im_start|>". Of two that begin at the
-   same byte the longer one counts. What is between two is cut as a text by itself. For prompts that
-   the program writes, not its users. TRF_E_UNSUPPORTED: a vocabulary of another kind. */
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err);
+   offset; SentencePiece takes them for U+FFFD.
+   special 0: for texts of users, in which no text is a special token.
+   special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
+   texts of special tokens, and of others that were added to the vocabulary, are read as these
+   tokens: "<|im_start|>". Of two that begin at the same byte the longer one counts. What is between
+   two is cut as a text by itself. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
    is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
    does. */
@@ -21094,7 +21093,7 @@ TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, 
 //
 // A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
 // tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
-// in a text either; there tokenizers would find them. trf_vocab_encode_special finds both.
+// in a text either; there tokenizers would find them. trf_vocab_encode with special 1 finds both.
 //
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
@@ -21964,8 +21963,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
-TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
-                                  int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     trf__ids to;
     TRF__ZERO(to);
@@ -21987,18 +21986,6 @@ TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, i
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
-}
-
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 0, ids, capacity, n, err);
-}
-
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 1, ids, capacity, n, err);
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
@@ -22026,7 +22013,7 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
     int32_t needed = 1;
     do {
         TRF__GROW(int32_t, to->ids, to->capacity, needed, hooks);
-        status = trf_vocab_encode(vocab, text, to->ids,
+        status = trf_vocab_encode(vocab, text, 0, to->ids,
                                   (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
         needed = to->n;
     } while (status == TRF_E_LIMIT && needed > to->capacity);
@@ -22843,10 +22830,10 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    one = trf_vocab_encode(vocab, first, 0, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
     i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
-    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
@@ -42814,4 +42801,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 92976651
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1275622111

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     sampling.max_tokens = 60;
     sampling.token = print_text;
     if (trf_sampler_create(&sampler, model, &sampling, &err)) goto done;
-    if (trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), beginning, ids, 256, &n, &err)) goto done;
+    if (trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), beginning, 0, ids, 256, &n, &err)) goto done;
     if (trf_sampler_begin(sampler, &begin, &err)) goto done;
     printf("%s", beginning);
     while (live) if (trf_sampler_step(sampler, 1, &live, &err)) goto done;      /* one token */

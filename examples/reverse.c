@@ -47,8 +47,8 @@ static trf_status draw(trf_translator *translator, const trf_model *model, trf_e
     const trf_real *weights;
     trf_tensor cross;
     trf_reading seen;
-    if (trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), word, source, n, &n, err) ||
-        trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), back, target, n, &n, err))
+    if (trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), word, 0, source, n, &n, err) ||
+        trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), back, 0, target, n, &n, err))
         return (trf_status)err->status;
     if (trf_reader_read(trf_translator_reader(translator), &batch, TRF_READ_CROSS, NULL, &seen, err))
         return (trf_status)err->status;

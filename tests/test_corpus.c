@@ -868,14 +868,14 @@ static void texts(void **state)
     OK(trf_corpus_create(&c, NULL, &err));
     OK(trf_corpus_create(&wanted, NULL, &err));
     for (i = 0; i < 4; i++) {
-        OK(trf_vocab_encode(v, sources[i], ids[0], 64, &n[0], &err));
-        OK(trf_vocab_encode(pieces, targets[i], ids[1], 64, &n[1], &err));
+        OK(trf_vocab_encode(v, sources[i], 0, ids[0], 64, &n[0], &err));
+        OK(trf_vocab_encode(pieces, targets[i], 0, ids[1], 64, &n[1], &err));
         if (i == 0) assert_true(n[0] == 2 && n[1] == 17);
         OK(trf_corpus_add(wanted, ids[0], n[0], ids[1], n[1], &err));
         OK(trf_corpus_add_text(c, v, sources[i], pieces, targets[i], &err));
     }
     assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
-    OK(trf_vocab_encode(v, "c b", ids[0], 64, &n[0],
+    OK(trf_vocab_encode(v, "c b", 0, ids[0], 64, &n[0],
                         &err)); /* one side alone; the other's text is not read */
     OK(trf_corpus_add(wanted, ids[0], 2, NULL, 0, &err));
     OK(trf_corpus_add(wanted, NULL, 0, ids[0], 2, &err));

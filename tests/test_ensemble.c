@@ -612,7 +612,7 @@ static void test_texts(void **state)
     OK(trf_model_set_vocabs(a.models[1], two, same, &err));
     OK(kit_translator_ensemble(&t, a.list, NULL, 2, &s, &err));
     for (i = 0; i < 2; i++) {
-        OK(trf_vocab_encode(i ? two : one, "a b w3", ids[i], 3, &n, &err));
+        OK(trf_vocab_encode(i ? two : one, "a b w3", 0, ids[i], 3, &n, &err));
         sources[i] = some(ids[i], &n, 1);
     }
     assert_true(memcmp(ids[0], ids[1], sizeof ids[0]) != 0);

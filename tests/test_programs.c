@@ -114,8 +114,8 @@ static void strings(void **state)
         trf_batch batch;
         for (i = 0; i < 32; i++) {
             sentence(pick(63), from, to, sizeof from);      /* the last one is never seen */
-            OK(trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), from, ids[0] + 3 * i, 3, &n, &err));
-            OK(trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), to, ids[1] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), from, 0, ids[0] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), to, 0, ids[1] + 3 * i, 3, &n, &err));
             lengths[i] = n;
         }
         batch.source = sequences_of(ids[0], lengths, 32);

@@ -533,7 +533,7 @@ static void test_symbols_of_characters(void **state)
     trf_error err;
     (void)state;
     OK(trf_vocab_copy(&copy, v, NULL, &err));
-    OK(trf_vocab_encode(copy, "a%s%s%s%a\xC3\xA4x", ids, 16, &n, &err));
+    OK(trf_vocab_encode(copy, "a%s%s%s%a\xC3\xA4x", 0, ids, 16, &n, &err));
     assert_int_equal(n, 7);
     assert_memory_equal(ids, expected, sizeof expected);
     OK(trf_vocab_decode(copy, ids, 6, text, sizeof text, NULL, &err));

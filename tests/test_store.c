@@ -688,7 +688,7 @@ static void vocabularies(void **state)
     for (i = 0; i < config.target_vocab; i++)
         assert_string_equal(trf_vocab_token(trf_model_vocab(again, TRF_TARGET), i),
                             trf_vocab_token(target, i));
-    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "\\n B\xC3\xA4r nie", 0, ids, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_int_equal(ids[0], trf_vocab_id(source, "\\n"));
     assert_int_equal(ids[2], 3);

@@ -108,6 +108,8 @@ for file; do
         was("trf_count_weights", 3, "trf_config_check", 0)
         was("trf_config_set_conventions", 2, "trf_set_conventions", 2)
         was("trf_train_set_conventions", 2, "trf_set_conventions", 1)
+        was("trf_vocab_encode", 6, "trf_vocab_encode", 3, "", "0")
+        was("trf_vocab_encode_special", 6, "trf_vocab_encode", 3, "", "1")
     }
     { text = text $0 "\n" }
     END {

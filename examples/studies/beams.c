@@ -58,7 +58,7 @@ static void make_task(struct task *x)
     for (number = 5000000, n = 0; n < TESTS; number++) {
         grammar_make(number, &s);
         if (!grammar_is_test(&s) || grammar_check(s.english) == 0) continue;
-        STUDY_TRY(trf_vocab_encode(x->english, s.english, x->source + at, room - at, &x->lengths[n],
+        STUDY_TRY(trf_vocab_encode(x->english, s.english, 0, x->source + at, room - at, &x->lengths[n],
                                    &err));
         at += x->lengths[n];
         memcpy(x->german_texts[n++], s.german, GRAMMAR_TEXT);

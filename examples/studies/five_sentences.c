@@ -156,8 +156,8 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     trf_reading seen;
     trf_tensor of;
     struct heat_map maps[HEADS];
-    STUDY_TRY(trf_vocab_encode(x->source, english[0], ids[0], ROWS, &n[0], &err));
-    STUDY_TRY(trf_vocab_encode(x->target, german[0], ids[1], ROWS, &n[1], &err));
+    STUDY_TRY(trf_vocab_encode(x->source, english[0], 0, ids[0], ROWS, &n[0], &err));
+    STUDY_TRY(trf_vocab_encode(x->target, german[0], 0, ids[1], ROWS, &n[1], &err));
     STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
     STUDY_TRY(trf_reader_read(reader, &b, TRF_READ_CROSS, NULL, &seen, &err));
     of = seen.attention[TRF_DECODER_CROSS][0];

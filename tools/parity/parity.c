@@ -221,7 +221,7 @@ static int print_ids(const trf_model *model, int target, FILE *lines, trf_error 
     if (!vocab) vocab = trf_model_vocab(model, TRF_TARGET);
     while (vocab && fgets(line, sizeof line, lines)) {
         line[strcspn(line, "\n")] = 0;
-        if (trf_vocab_encode(vocab, line, ids, 65536, &n, err)) return 1;
+        if (trf_vocab_encode(vocab, line, 0, ids, 65536, &n, err)) return 1;
         for (i = 0; i < n; i++) printf("%s%d", i ? " " : "", (int)ids[i]);
         printf("\n");
     }

@@ -24,7 +24,7 @@ static int generate(void)
     memset(&begin, 0, sizeof begin);
     if (!out || trf_model_load(&model, "causal", NULL, &err)) return 1;
     for (i = 0; i < 3; i++) {
-        if (trf_vocab_encode(trf_model_target_vocab(model), texts[i], ids + used, 16 - used, &n, &err)) return 1;
+        if (trf_vocab_encode(trf_model_target_vocab(model), texts[i], 0, ids + used, 16 - used, &n, &err)) return 1;
         used += lengths[i] = n;
     }
     begin.target.ids = ids;

@@ -130,7 +130,7 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
     char text[64] = "";
     trf_error err;
     if (s->train.documents != DOCUMENTS_FILE || !s->train.text) return;
-    if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
+    if (!trf_vocab_encode(vocab, "\n", 0, ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
         say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, "
