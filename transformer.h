@@ -2169,15 +2169,15 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    new limits. TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
-   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
-   "tgt_embed.weight".
+/* Freezes parameters (frozen 1), lets them learn again (0), or counts the frozen ones (-1). The
+   pattern must match a parameter's whole name (trf_model_parameter); '*' matches any characters:
+   "encoder.*", "*.bias", "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
      - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
      - Checkpoints store what is frozen. All ranks must freeze the same.
-   *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
-   TRF_E_STATE: gradients have been accumulated. */
+   *matched (may be NULL) is the number of parameters that match, with -1 of those that are frozen.
+   TRF_E_INVALID_ARG: none matches. TRF_E_STATE: gradients have been accumulated (not with -1). */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
 /* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
@@ -2203,8 +2203,6 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
-/* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 typedef enum trf_trained {
     TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
     TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
@@ -27470,33 +27468,33 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
 {
     const trf__layout *layout;
     trf__clip_result clip_result;
-    int32_t i, n = 0;
+    int32_t i, n = 0, are = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
-    TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (i = 0; i < layout->n_params; i++)
-        if (trf__fits(pattern, layout->params[i].name)) {
-            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
-            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
-            trainer->frozen[i] = frozen ? '1' : '0';
-            n++;
-        }
+    TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
+    for (i = 0; i < layout->n_params; i++) {
+        int fits = trf__fits(pattern, layout->params[i].name);
+        n += fits;
+        are += fits && trainer->frozen[i] == '1';
+    }
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
                          "no parameter of the model matches \"%.80s\"", pattern);
-    trf__split_params(trainer, trainer->options.decay_all);
-    if (matched) *matched = n;
+    if (frozen >= 0) {
+        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+        for (i = 0; i < layout->n_params; i++)
+            if (trf__fits(pattern, layout->params[i].name)) {
+                if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
+                if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
+                trainer->frozen[i] = frozen ? '1' : '0';
+            }
+        trf__split_params(trainer, trainer->options.decay_all);
+    }
+    if (matched) *matched = frozen < 0 ? are : n;
     return TRF_OK;
-}
-
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
-{
-    return trainer && index >= 0 && index < trainer->model->layout.n_params &&
-        trainer->frozen[index] == '1';
 }
 
 TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)
@@ -42801,4 +42799,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1275622111
+// Made from the files in tools/header by `make header`. CRC of the lines above: 172660847

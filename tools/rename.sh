@@ -158,6 +158,7 @@ for file; do
     gone="$gone|trf_sampling_check"
     gone="$gone|trf_corpus_add_chunks"
     gone="$gone|trf_search_limit"
+    gone="$gone|trf_trainer_is_frozen"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

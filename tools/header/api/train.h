@@ -272,15 +272,15 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    new limits. TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
-   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
-   "tgt_embed.weight".
+/* Freezes parameters (frozen 1), lets them learn again (0), or counts the frozen ones (-1). The
+   pattern must match a parameter's whole name (trf_model_parameter); '*' matches any characters:
+   "encoder.*", "*.bias", "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
      - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
      - Checkpoints store what is frozen. All ranks must freeze the same.
-   *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
-   TRF_E_STATE: gradients have been accumulated. */
+   *matched (may be NULL) is the number of parameters that match, with -1 of those that are frozen.
+   TRF_E_INVALID_ARG: none matches. TRF_E_STATE: gradients have been accumulated (not with -1). */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
 /* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
@@ -306,8 +306,6 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
-/* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 typedef enum trf_trained {
     TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
     TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from

@@ -519,33 +519,33 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
 {
     const trf__layout *layout;
     trf__clip_result clip_result;
-    int32_t i, n = 0;
+    int32_t i, n = 0, are = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
-    TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (i = 0; i < layout->n_params; i++)
-        if (trf__fits(pattern, layout->params[i].name)) {
-            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
-            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
-            trainer->frozen[i] = frozen ? '1' : '0';
-            n++;
-        }
+    TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
+    for (i = 0; i < layout->n_params; i++) {
+        int fits = trf__fits(pattern, layout->params[i].name);
+        n += fits;
+        are += fits && trainer->frozen[i] == '1';
+    }
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
                          "no parameter of the model matches \"%.80s\"", pattern);
-    trf__split_params(trainer, trainer->options.decay_all);
-    if (matched) *matched = n;
+    if (frozen >= 0) {
+        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+        for (i = 0; i < layout->n_params; i++)
+            if (trf__fits(pattern, layout->params[i].name)) {
+                if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
+                if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
+                trainer->frozen[i] = frozen ? '1' : '0';
+            }
+        trf__split_params(trainer, trainer->options.decay_all);
+    }
+    if (matched) *matched = frozen < 0 ? are : n;
     return TRF_OK;
-}
-
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
-{
-    return trainer && index >= 0 && index < trainer->model->layout.n_params &&
-        trainer->frozen[index] == '1';
 }
 
 TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)

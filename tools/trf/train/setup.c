@@ -26,10 +26,8 @@ void set_limits(const struct settings *s, int32_t longest, trf_train_options *tr
 
 static int32_t count_frozen(const struct run *r)
 {
-    int32_t i, frozen = 0;
-    for (i = 0; i < trf_model_parameter_count(r->model); i++)
-        frozen += trf_trainer_is_frozen(r->trainer, i);
-    return frozen;
+    int32_t frozen;
+    return trf_trainer_freeze(r->trainer, "*", -1, &frozen, NULL) ? 0 : frozen;
 }
 
 /* The patterns of this command line replace those of an earlier one; '' matches nothing. Without a
