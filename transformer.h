@@ -3056,7 +3056,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
-//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_read(data, "pairs.tsv", NULL, 0, &err);      or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
 //     trf_model_save(model, "model", NULL, &err);
 //
@@ -3506,6 +3506,7 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 /* The same with a line's place, for messages, and for pairs to hold out. */
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+   held_out 1: they are for validation; 0: to learn from.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
@@ -3514,10 +3515,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err);
-/* The same for pairs to hold out. */
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err);
+                                    int32_t held_out, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
@@ -41005,8 +41003,8 @@ TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t us
     }
 }
 
-TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
-                                     int held_out, trf_error *err)
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    int32_t held_out, trf_error *err)
 {
     const char *const paths[2] = {source, target};
     trf_line pair = {NULL, NULL, source, 0, 0, 0};
@@ -41036,18 +41034,6 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
-}
-
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 0, err);
-}
-
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 1, err);
 }
 
 // >>hold-out       which pairs are for validation
@@ -42799,4 +42785,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 172660847
+// Made from the files in tools/header by `make header`. CRC of the lines above: 908927996

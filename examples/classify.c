@@ -24,7 +24,7 @@ static trf_status train(const char *pairs, trf_error *err)
     trf_model *model = NULL;
     options.kind = TRF_DATA_LABELLED;
     options.say = say;
-    if (!trf_dataset_create(&data, &options, err) && !trf_dataset_read(data, pairs, NULL, err) &&
+    if (!trf_dataset_create(&data, &options, err) && !trf_dataset_read(data, pairs, NULL, 0, err) &&
         !trf_dataset_train(data, &model, NULL, err))
         (void)trf_model_save(model, "classify.safetensors", NULL, err);
     trf_model_destroy(model);

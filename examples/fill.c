@@ -25,7 +25,7 @@ static trf_status train(trf_dataset *data, const char *file, trf_model **model, 
     trf_noise *noise = NULL, *held_out = NULL;
     trf_recipe *recipe;
     trf_status status;
-    if ((status = trf_dataset_read(data, file, NULL, err)) ||
+    if ((status = trf_dataset_read(data, file, NULL, 0, err)) ||
         (status = trf_dataset_finish(data, err))) return status;
     recipe = trf_dataset_results(data)->recipe;
     hidden.vocab = recipe->config.source_vocab;

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     options.target_tokens = TRF_TOKENS_CHARACTERS;
     options.updates = argc > 3 ? atoi(argv[3]) : 1500;
     if (trf_dataset_create(&data, &options, &err)) goto done;
-    if (argc > 1 && trf_dataset_read(data, argv[1], NULL, &err)) goto done;
+    if (argc > 1 && trf_dataset_read(data, argv[1], NULL, 0, &err)) goto done;
     for (i = 0; i < 5000 && argc == 1; i++) {
         for (k = n_text = 0; k < 6; k++) {
             int a = rand() / 64 % 10, b = rand() / 64 % 10;

@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, &err)) goto done;
     options.source_vocab = options.target_vocab = pieces;
     if (trf_dataset_create(&data, &options, &err)) goto done;
-    if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, &err)) goto done;
+    if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, 0, &err)) goto done;
     if (trf_dataset_finish(data, &err)) goto done;
     results = trf_dataset_results(data);
     recipe = results->recipe;

@@ -46,7 +46,7 @@ int main(int n, char **paths)
 {
     trf_dataset *data;
     trf_error err;
-    if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, &err)) return 1;
+    if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, 0, &err)) return 1;
     if (trf_dataset_finish(data, &err)) return 2;
     printf("%s\n", trf_dataset_results(data)->recipe->reasons);
     fprintf(stderr, "%s", trf_dataset_results(data)->recipe->reasons);

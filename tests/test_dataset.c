@@ -134,10 +134,10 @@ static void bad_lines(void **state)
     write_file("pairs", text, sizeof text - 1);
     OK(trf_dataset_create(&data, &o, &err));
     s.fail_at = 2;
-    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, &err), TRF_E_FORMAT, "line", 3);
+    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err), TRF_E_FORMAT, "line", 3);
     assert_int_equal(data->texts[0].count + data->unreadable, 0);
     s.n_bad = s.fail_at = 0;
-    OK(trf_dataset_read(data, in_folder("pairs"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err));
     s.fail_at = 7;
     FAILS(trf_dataset_finish(data, &err), TRF_E_FORMAT, "line", 9);
     s.n_bad = 2;
@@ -156,7 +156,7 @@ static void bad_lines(void **state)
     /* without the call reading fails, and finishing leaves out */
     o.bad_line = NULL;
     OK(trf_dataset_create(&data, &o, &err));
-    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, &err), TRF_E_FORMAT, "line", 2);
+    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err), TRF_E_FORMAT, "line", 2);
     OK(trf_dataset_add(data, "", "b", &err));
     OK(trf_dataset_add(data, "a", "b", &err));
     OK(trf_dataset_finish(data, &err));
@@ -183,7 +183,7 @@ static void names_files(void **state)
     write_file("s", "a\nb\nc\n", 6);
     write_file("t", "a\n\xFF\nc\n", 6);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("s"), in_folder("t"), &err));
+    OK(trf_dataset_read(data, in_folder("s"), in_folder("t"), 0, &err));
     assert_int_equal(s.n_bad, 1);
     assert_true(s.bad[0].side == 1 && s.bad[0].number == 2);
     assert_int_equal(data->texts[0].count, 2);
@@ -258,8 +258,8 @@ static void held_out_files(void **state)
     write_file("learn", "a\tb\n\tc\nc\td\n", 11);
     write_file("held", "x\ty\nc\td\n", 8);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read_held_out(data, in_folder("held"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("learn"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("held"), NULL, 1, &err));
+    OK(trf_dataset_read(data, in_folder("learn"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     lines = trf_dataset_results(data)->lines;
     assert_true(lines.n == 3 && lines.n_held_out == 2);
@@ -270,7 +270,7 @@ static void held_out_files(void **state)
     assert_int_equal(trf_dataset_results(data)->held_out->target.count, 2);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read_held_out(data, in_folder("held"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("held"), NULL, 1, &err));
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "held_out", -1);
     trf_dataset_destroy(data);
 }
@@ -380,8 +380,8 @@ static void files_of_text(void **state)
     write_file("one", "ab\r\n\nc", 6);
     write_file("two", "d\n", 2);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
+    OK(trf_dataset_read(data, in_folder("two"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(s.n_pairs, 2);
     same_ids(&s, 0, 1, "4 5 3 31 31 6 2");      /* CR LF is not cut off: 3 is the CR */
@@ -390,15 +390,15 @@ static void files_of_text(void **state)
     o.pair = NULL;
     o.held_out = 1;                             /* the last line, not what ends the file */
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_non_null(trf_dataset_results(data)->held_out);
     assert_int_equal(trf_dataset_results(data)->held_out->target.lengths[0], 2);
     assert_int_equal(trf_dataset_results(data)->facts.target_ids, 6);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));    /* two files: the first one ends before the second */
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
+    OK(trf_dataset_read(data, in_folder("two"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_dataset_results(data)->facts.pairs, 1);
     assert_int_equal(trf_dataset_results(data)->facts.target_ids, 7);
@@ -638,7 +638,7 @@ static void lines_that_are_too_long(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     write_file("sources", "abcd\r\nabcde\na\n", 14);
     write_file("targets", "b\nb\nb\xFF\xFF\xFF\xFF\n", 10);
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
     assert_int_equal(s.n_bad, 2);
     assert_true(s.bad[0].fault == TRF_FAULT_LINE && s.bad[0].number == 2 && s.bad[0].side == 0);
     assert_true(s.bad[1].fault == TRF_FAULT_LINE && s.bad[1].number == 3 && s.bad[1].side == 1);
@@ -648,7 +648,7 @@ static void lines_that_are_too_long(void **state)
     trf_dataset_destroy(data);
     o.bad_line = NULL;
     OK(trf_dataset_create(&data, &o, &err));
-    FAILS(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err), TRF_E_FORMAT,
+    FAILS(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err), TRF_E_FORMAT,
           "line", 2);
     trf_dataset_destroy(data);
     o.max_line_bytes = 0;
@@ -665,8 +665,8 @@ static void byte_order_marks(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     write_file("sources", "\xEF\xBB\xBF" "a\n\xEF\xBB\xBF" "b\n", 10);
     write_file("targets", "\xEF\xBB\xBF" "c\nd\n", 7);
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_string_equal(trf_dataset_results(data)->lines.source[0], "a");
     assert_string_equal(trf_dataset_results(data)->lines.target[0], "c");
@@ -699,7 +699,7 @@ static void pairs_for_the_caller(void **state)
     s.fails = -1;
     OK(trf_dataset_add(data, "a", "c", &err));
     write_file("pairs", "d\te\nf\tg\n", 8);
-    OK(trf_dataset_read(data, in_folder("pairs"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(s.n_pairs, 4);
     same_ids(&s, 1, 1, "6");
@@ -725,7 +725,7 @@ static void changed_targets(void **state)
         o.source_tokens = o.target_tokens = (trf_tokens)tokens;
         o.held_out = -1;
         OK(trf_dataset_create(&d, &o, &err));
-        OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, &err));
+        OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, 0, &err));
         OK(trf_dataset_finish(d, &err));
         facts = &trf_dataset_results(d)->facts;
         assert_int_equal(facts->changed, tokens == TRF_TOKENS_WORDS ? 3 : 0);
@@ -855,7 +855,7 @@ static void refuses(void **state)
     FAILS(trf_dataset_create(&data, &o, &err), TRF_E_INVALID_ARG, "device.threads", -1);
     OK(trf_dataset_create(&data, NULL, &err));
     FAILS(trf_dataset_add_line(data, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
-    FAILS(trf_dataset_read_held_out(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "source", -1);
+    FAILS(trf_dataset_read(data, NULL, NULL, 1, &err), TRF_E_INVALID_ARG, "source", -1);
     assert_null(trf_dataset_results(data));
     assert_null(trf_dataset_results(NULL));
     trf_dataset_destroy(data);

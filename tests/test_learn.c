@@ -114,7 +114,7 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     options.kind = kind;
     options.updates = updates;
     OK(trf_dataset_create(&data, &options, &err));
-    OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
+    OK(trf_dataset_read(data, in_folder(pairs), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     recipe = trf_dataset_results(data)->recipe;
     recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;     /* as trf */
@@ -165,7 +165,7 @@ static void in_one_call(void **state)
     report.updates = 5;
     FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_STATE, "data", -1);
     assert_true(!model && !report.updates);             /* and the data set is as before */
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     trf_dataset_results(data)->recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;
     OK(trf_dataset_train(data, &model, &report, &err));
@@ -194,7 +194,7 @@ static void in_one_call(void **state)
     FAILS(trf_dataset_train(NULL, &model, NULL, &err), TRF_E_INVALID_ARG, "data", -1);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &options, &err));      /* it finishes what is not finished */
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_train(data, &model, NULL, &err));
     OK(trf_dataset_train(data, &again, NULL, &err));    /* twice the same */
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
@@ -375,7 +375,7 @@ static void efforts(void **state)
     FAILS(trf_dataset_create(&data, &options, &err), TRF_E_INVALID_ARG, "effort", -1);
     options.effort = TRF_EFFORT_BEST;
     OK(trf_dataset_create(&data, &options, &err));
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_train(data, &model, &report, &err));
     assert_int_equal(done, 4);
     assert_true(report.updates == 12);
@@ -1594,18 +1594,18 @@ static void refused_files(void **state)
     OK(trf_dataset_create(&data, NULL, &err));
     for (i = 0; i < sizeof files / sizeof *files; i++) {
         write_file("bad.tsv", files[i].text, files[i].n);
-        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, &err), TRF_E_FORMAT, "line",
+        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, 0, &err), TRF_E_FORMAT, "line",
               files[i].where);
         assert_non_null(strstr(err.message, "bad.tsv"));
     }
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1); /* nothing of them is there */
     write_file("one", "a\nb\nc\n", 6);
     write_file("two", "a\nb\n", 4);
-    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err), TRF_E_FORMAT, "line",
+    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err), TRF_E_FORMAT, "line",
           -1);
-    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), &err), TRF_E_FORMAT, "line",
+    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), 0, &err), TRF_E_FORMAT, "line",
           -1);
-    assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, &err), TRF_E_IO);
+    assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, 0, &err), TRF_E_IO);
     FAILS(trf_dataset_add(data, "a", NULL, &err), TRF_E_INVALID_ARG, "target", -1);
     FAILS(trf_dataset_add(data, NULL, "a", &err), TRF_E_INVALID_ARG, "source", -1);
     assert_int_equal(trf_dataset_add(data, "a", "\xFF", &err), TRF_E_FORMAT);
@@ -1637,7 +1637,7 @@ static void kinds_of_data(void **state)
     o.source_tokens = o.target_tokens = TRF_TOKENS_WORDS;
     o.seed = 7;
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_true(trf_dataset_results(data)->recipe->config.seed == 7 &&
                 trf_dataset_results(data)->recipe->training.seed == 7 &&
@@ -1652,7 +1652,7 @@ static void kinds_of_data(void **state)
     write_file("two", "x\ny\n", 4);
     o.source_tokens = TRF_TOKENS_CHARACTERS;            /* to which CR would be one */
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(data->stats.source_vocab, 4 + 2);
     trf_dataset_destroy(data);

@@ -110,6 +110,8 @@ for file; do
         was("trf_train_set_conventions", 2, "trf_set_conventions", 1)
         was("trf_vocab_encode", 6, "trf_vocab_encode", 3, "", "0")
         was("trf_vocab_encode_special", 6, "trf_vocab_encode", 3, "", "1")
+        was("trf_dataset_read", 4, "trf_dataset_read", 4, "", "0")
+        was("trf_dataset_read_held_out", 4, "trf_dataset_read", 4, "", "1")
     }
     { text = text $0 "\n" }
     END {

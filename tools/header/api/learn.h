@@ -16,7 +16,7 @@
 // chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
-//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_read(data, "pairs.tsv", NULL, 0, &err);      or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
 //     trf_model_save(model, "model", NULL, &err);
 //
@@ -466,6 +466,7 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 /* The same with a line's place, for messages, and for pairs to hold out. */
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+   held_out 1: they are for validation; 0: to learn from.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
@@ -474,10 +475,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err);
-/* The same for pairs to hold out. */
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err);
+                                    int32_t held_out, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
