@@ -1093,9 +1093,8 @@ TRF_API trf_config trf_config_preset(trf_preset preset);
 
    Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved
    positions from 0; post-norm; standard norm; scaled embeddings without a norm and without
-   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings
-   are much larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters.
-   */
+   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. Embeddings of PYTORCH
+   are much larger than positions (trf_embedding_init): set NORMAL_D if order matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
@@ -2203,6 +2202,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
+/* What a trainer has for each parameter. */
 typedef enum trf_trained {
     TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
     TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
@@ -3062,7 +3062,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     results = trf_dataset_results(data);         its recipe: what was chosen, and why
+//     results = trf_dataset_results(data);         puts(results->recipe->reasons): the choices
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
 //     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,
@@ -42785,4 +42785,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 908927996
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2628386330

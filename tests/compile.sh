@@ -715,7 +715,13 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     trf_data_lines lines = trf_dataset_lines(d);
     trf_batch b;
     trf_step_report g;
-    trf_config c = trf_config_preset(TRF_TINY);
+    trf_config c = trf_config_tiny();
+    int32_t n;
+    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    *x = trf_trainer_gradient(t, 0);
+    trf_dataset_recipe(d)->teachers = 0;
+    if (trf_vocab_encode(v[0], path, NULL, 0, &n, e) || trf_dataset_read_held_out(d, path, NULL, e)) return 7;
+    if (trf_config_check(&c, e)) return 8;
     if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
     trf_corpus_rewind(k);
     if (trf_corpus_size(k) || trf_corpus_epoch(k)) return 6;

@@ -853,7 +853,7 @@ static int32_t named_token(const char *text)
     return -1;
 }
 
-/* trf_vocab_encode_special: tokens that are named, and between them texts, each cut by itself. Of two
+/* trf_vocab_encode with special 1: tokens that are named, and between them texts, each cut by itself. Of two
    tokens at a place the longer one counts, and the first place. */
 static void special_texts(void **state)
 {

@@ -333,9 +333,8 @@ TRF_API trf_config trf_config_preset(trf_preset preset);
 
    Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved
    positions from 0; post-norm; standard norm; scaled embeddings without a norm and without
-   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings
-   are much larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters.
-   */
+   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. Embeddings of PYTORCH
+   are much larger than positions (trf_embedding_init): set NORMAL_D if order matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */

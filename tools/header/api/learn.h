@@ -22,7 +22,7 @@
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     results = trf_dataset_results(data);         its recipe: what was chosen, and why
+//     results = trf_dataset_results(data);         puts(results->recipe->reasons): the choices
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
 //     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,

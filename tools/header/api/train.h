@@ -306,6 +306,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
+/* What a trainer has for each parameter. */
 typedef enum trf_trained {
     TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
     TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
