@@ -13566,7 +13566,7 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif
-        if (w != few && at_low - above <= TRF__DRAW_FEW) {
+        if (w != few && at_low - above <= (double)TRF__DRAW_FEW) {
             n = trf__draw_between(w, n, low, high, few);
             left = above;
             left_sum = above_sum;
@@ -35541,7 +35541,7 @@ TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
 }
 #endif
 
-TRF__FN void trf__widen(trf_real *to, const unsigned char *from, size_t n, int bf16)
+TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t n, int bf16)
 {
     if (bf16) { trf__widen_bf16(to, from, n); return; }
 #if TRF__X86
@@ -35569,7 +35569,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
 #if TRF__REAL_BYTES == 4
     if (trf__is_little() && each == 2) {
         i = trf__finite_numbers(p, n, dtype->code);
-        trf__widen(values, p, i, dtype->code == 'B');
+        trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
     if (trf__is_own(dtype)) {
@@ -42785,4 +42785,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2628386330
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2897302749

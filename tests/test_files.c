@@ -908,7 +908,7 @@ static void test_halves(void **state)
         uint16_t sixteen[16];
         trf_real one[16], other[16];
         for (i = 0; i < 16; i++) sixteen[i] = (uint16_t)(bits + i);
-        trf__widen(one, (const unsigned char *)sixteen, 16, 0);
+        trf__widen_16_bits(one, (const unsigned char *)sixteen, 16, 0);
         trf__widen_halves(other, (const unsigned char *)sixteen, 16);
         for (i = 0; i < 16; i++) {
             const float wanted = (float)trf__from_half(bits + (uint32_t)i);
@@ -916,7 +916,7 @@ static void test_halves(void **state)
             else assert_true(one[i] != one[i] && other[i] != other[i]);
             if (wanted == wanted) assert_memory_equal(&other[i], &wanted, 4);
         }
-        trf__widen(one, (const unsigned char *)sixteen, 16, 1);
+        trf__widen_16_bits(one, (const unsigned char *)sixteen, 16, 1);
         for (i = 0; i < 16; i++) assert_int_equal(trf__float_bits(one[i]), (bits + i) << 16);
     }
 #endif
