@@ -320,7 +320,7 @@
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
-//     preset         a function that fills in a configuration, such as trf_config_tiny
+//     preset         a configuration of a usual size (trf_config_preset)
 //     conventions    the choices in which PyTorch, the paper and other systems differ
 //     head           1. one of the h parts of attention. 2. trf_head, the last layer of an
 //                    encoder-only model
@@ -539,8 +539,8 @@ typedef double trf_real;
 typedef float trf_real;
 #endif
 
-/* Results of calls. 0 is success, everything else is an error. The values never change, so a
-   program may branch on them. The text of a message is for people. */
+/* Results of calls: name, value and meaning. 0 is success, everything else is an error. The values
+   never change, so a program may branch on them. The text of a message is for people. */
 #define TRF_STATUS_LIST(X) \
     X(TRF_OK,              0, "success") \
     X(TRF_E_NOMEM,        -1, "out of memory") \
@@ -568,8 +568,6 @@ typedef enum trf_status {
 /* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
    static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
-/* What it means, such as "a size is beyond a limit". */
-TRF_API const char *trf_status_text(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
@@ -1076,12 +1074,14 @@ typedef struct trf_config {
      norm_place      TRF_PRE_NORM, which trains without a warm-up, and at learning rates at which
                      post-norm diverges (Xiong et al. 2020)
      embedding_init  TRF_EMBEDDING_NORMAL_D; nn.Transformer has no embeddings to follow
-   trf_recipe_find chooses all options from the size of your data. */
-TRF_API trf_config trf_config_tiny(void);
-TRF_API trf_config trf_config_base(void);
-TRF_API trf_config trf_config_big(void);
+   trf_recipe_find chooses all options from the size of your data. A preset that does not exist is
+   a struct of zeros. */
+typedef enum trf_preset {
+    TRF_TINY = 0, TRF_BASE = 1, TRF_BIG = 2, TRF_PRESET_COUNT
+} trf_preset;
+TRF_API trf_config trf_config_preset(trf_preset preset);
 
-/* Sets the fields in which systems differ, and no others:
+/* The choices in which systems differ (trf_set_conventions). In a configuration they are:
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
@@ -1091,16 +1091,15 @@ TRF_API trf_config trf_config_big(void);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
-   from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
-   scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
-   larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
+   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved
+   positions from 0; post-norm; standard norm; scaled embeddings without a norm and without
+   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. Embeddings of PYTORCH
+   are much larger than positions (trf_embedding_init): set NORMAL_D if order matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
     TRF_CONVENTIONS_COUNT
 } trf_conventions;
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-vocab      text to ids and back
@@ -1226,15 +1225,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
    the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err);
-/* The same for byte-level BPE (TRF_BYTE_BPE), but the texts of special tokens, and of others that
-   were added to the vocabulary, are read as these tokens: "<|im_start|>". Of two that begin at the
-   same byte the longer one counts. What is between two is cut as a text by itself. For prompts that
-   the program writes, not its users. TRF_E_UNSUPPORTED: a vocabulary of another kind. */
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err);
+   offset; SentencePiece takes them for U+FFFD.
+   special 0: for texts of users, in which no text is a special token.
+   special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
+   texts of special tokens, and of others that were added to the vocabulary, are read as these
+   tokens: "<|im_start|>". Of two that begin at the same byte the longer one counts. What is between
+   two is cut as a text by itself. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
    is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
    does. */
@@ -1276,21 +1274,15 @@ typedef struct trf_model_options {
 } trf_model_options;
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
-/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
-   of memory. */
-TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-/* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err);
 
-/* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
-   that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
-   trf_model_create. */
-typedef struct trf_weight_counts {
+/* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
+   counts once, in the first of these parts that uses it. */
+typedef struct trf_model_size {
     int64_t source_embedding, target_embedding;
     int64_t positions;                  /* learned positions of both sides, and segments */
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
@@ -1298,9 +1290,12 @@ typedef struct trf_weight_counts {
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
     int64_t generator;                  /* output projection, or heads, with their biases */
     int64_t total;                      /* trf_model_parameter_total of the model */
-} trf_weight_counts;
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err);
+    size_t memory;                      /* bytes that trf_model_create takes */
+} trf_model_size;
+/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
+   of memory. size: NULL, or gets the size of its model. */
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size,
+                                    trf_error *err);
 
 /* Floating-point operations of the matrix products in one forward pass over one pair. A
    multiplication and an addition are two operations. source_rows and target_rows are the pair's
@@ -1355,7 +1350,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_parameter. If the index is out of range, the view has neither data nor
+   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
    elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
@@ -1615,9 +1610,10 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
    rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
-   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
-   reads a token file. */
+/* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
+   no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
+   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
+   file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -1627,11 +1623,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
-/* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; with
-   TRF_E_INVALID_ARG `where` is the index among all n ids. */
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err);
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
@@ -1733,21 +1724,21 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // machines.
 // -----------------------------------------------------------------------------------------------
 
+/* NULL, or a struct of zeros: the defaults. */
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
                                    with other vocabularies it cannot be opened. Borrowed for the
                                    call. default NULL: no fingerprint */
-    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids;
-                                   default 4 */
+    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids.
+                                   0: 4; default 0 */
     int32_t max_length;         /* pairs with more ids on a side are rejected. Below 65,536 a length
-                                   has two bytes in files and in memory, else four. >= 1;
-                                   default 511 */
+                                   has two bytes in files and in memory, else four. >= 1; 0: 511;
+                                   default 0 */
     int32_t resume;             /* 1: continues a file that was not finished; default 0 */
     trf_hooks hooks;            /* default none; `cancel` is called while a file is continued */
 } trf_token_file_options;
 
 typedef struct trf_token_file trf_token_file;
-TRF_API trf_token_file_options trf_token_file_defaults(void);
 /* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
    file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
 
@@ -1875,8 +1866,7 @@ typedef struct trf_file_entry {
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
-TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
-/* An index out of range gives an entry of zeros. */
+/* Tensor `index`, from 0 on. Behind the last one the entry has zeros, and no name. */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
@@ -2060,7 +2050,8 @@ typedef struct trf_train_options {
 /* Defaults for small tasks. Large data sets and large models need more warm-up, dropout and
    smoothing: trf_recipe_find chooses them. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Sets the fields in which systems differ, and no others:
+/* Sets the fields in which systems differ, and no others: those of a configuration, as
+   trf_conventions has them, and those of training. NULL: none of these.
 
                            PYTORCH                  PAPER
        optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
@@ -2073,7 +2064,8 @@ TRF_API trf_train_options trf_train_defaults(void);
                                                     activation 0
 
    PYTORCH: torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions);
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
@@ -2176,15 +2168,15 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    new limits. TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
-   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
-   "tgt_embed.weight".
+/* Freezes parameters (frozen 1), lets them learn again (0), or counts the frozen ones (-1). The
+   pattern must match a parameter's whole name (trf_model_parameter); '*' matches any characters:
+   "encoder.*", "*.bias", "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
      - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
      - Checkpoints store what is frozen. All ranks must freeze the same.
-   *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
-   TRF_E_STATE: gradients have been accumulated. */
+   *matched (may be NULL) is the number of parameters that match, with -1 of those that are frozen.
+   TRF_E_INVALID_ARG: none matches. TRF_E_STATE: gradients have been accumulated (not with -1). */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
 /* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
@@ -2210,14 +2202,19 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
-/* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
-   write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
-   them before it. If the options have `parts`, they are those of this rank's first part. */
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
+/* What a trainer has for each parameter. */
+typedef enum trf_trained {
+    TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
+    TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
+                                   trf_trainer_forward_backward until trf_trainer_update; you may
+                                   change them before it. With `parts` of the options: those of this
+                                   rank's first part */
+    TRF_AVERAGE = 2,            /* the moving average (trf_trainer_average). You may write it */
+    TRF_TRAINED_COUNT
+} trf_trained;
+/* A view of what the trainer has for parameter `index` of trf_model_parameter: trf_tensor_read
+   reads it. It has neither data nor elements if there is no such thing. */
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
@@ -2742,7 +2739,11 @@ typedef struct trf_search {
                                    first. When one is done, the next takes its slot. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   >= 1; default 32 */
+                                   0: at most 32, and so few that the cancel hook, which is not
+                                   called inside a matrix product, stops a translation soon: the
+                                   largest product, all hypotheses times the vocabulary's matrix,
+                                   then has at most 512 rows and takes at most about half a second
+                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -2879,10 +2880,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
-                                         been cut after a whole token.
-                                         trf_translator_answer_text(translator, 0, 0, ...)
-                                         returns the whole answer and its length, NULs inside it
-                                         included, without another search
+                                         been cut after a whole token. trf_translator_answer and
+                                         trf_vocab_decode give all of it and its length, NULs
+                                         inside it included, without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies
    Each model of an ensemble reads the text in its own tokens. */
@@ -2931,15 +2931,10 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
-   such sentence or rank. */
+   such sentence or rank. trf_vocab_decode, with the model's target vocabulary (trf_model_vocab),
+   turns the ids of one into text. */
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank);
-/* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
-   it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
-   such result. TRF_E_STATE: the model has no target vocabulary. */
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-sampling   sampling, token by token
@@ -3012,11 +3007,6 @@ typedef struct trf_sampling {
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
-/* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_sampler_create would, except for lack of memory. */
-TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_config *config,
-                                      trf_error *err);
-
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
    NULL sampling: the defaults. With an ensemble, model is NULL or its first one. TRF_E_STATE: an
    encoder-only model. */
@@ -3066,17 +3056,17 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
-//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_read(data, "pairs.tsv", NULL, 0, &err);      or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
 //     trf_model_save(model, "model", NULL, &err);
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     results = trf_dataset_results(data);         puts(results->recipe->reasons): the choices
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
-//     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, &report, &err);
+//     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
+//     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,
+//                       &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
@@ -3173,7 +3163,8 @@ typedef struct trf_learn_options {
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
-                                   its own; default trf_search_defaults with beam 1 */
+                                   its own; default trf_search_defaults with beam 1 and
+                                   max_sentences 0 */
     /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
        says only which scores are better. `model` is valid during this call only. Return non-zero to
        end with TRF_E_CANCELLED. default NULL */
@@ -3266,27 +3257,18 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   call it before the first update. The average begins with the
-                                   weights; in a trainer from a checkpoint it goes on with the
-                                   checkpoint's. A second call begins a new one with the weights
-       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_average         call it before the first update with share 1, which begins the
+                                   average with the weights, and after each update with a share
+                                   above 0, at most 0.5. An average of a checkpoint goes on
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
-                                   the weights: read it with trf_tensor_read. You may write it
 
+   trf_trainer_tensor shows the average.
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -3487,7 +3469,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
                                    default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -3524,6 +3506,7 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 /* The same with a line's place, for messages, and for pairs to hold out. */
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+   held_out 1: they are for validation; 0: to learn from.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
@@ -3532,10 +3515,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err);
-/* The same for pairs to hold out. */
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err);
+                                    int32_t held_out, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
@@ -3544,23 +3524,18 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
    NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
-   recipe before the call that reads it:
-       config      trf_dataset_create_model
-       training    trf_trainer_create
-       learning    trf_trainer_learn
-       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
-/* NULL: no pairs are held out. */
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
-typedef struct trf_data_facts {
-    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
-                                           out */
+typedef struct trf_data_results {
+    /* You may change the recipe before the call that reads it:
+           config      trf_dataset_create_model
+           training    trf_trainer_create
+           learning    trf_trainer_learn
+           corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it
+       With `pair` of the options recipe and corpus are NULL */
+    trf_recipe *recipe;
+    trf_corpus *corpus;         /* the pairs to learn from */
+    const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
+    trf_token_facts facts, held_out_facts;      /* numbers of both */
     int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
                                    more of their chunks go on in the next one: long texts, files,
                                    packed texts. The model reads all chunks behind BOS, so that a
@@ -3570,15 +3545,18 @@ typedef struct trf_data_facts {
     const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
                                    or they are numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
-} trf_data_facts;
-/* They belong to the data set. NULL before trf_dataset_finish. */
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
+} trf_data_results;
+/* The results belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_data_facts.stream is 1
+       "trained.stream"    "1" if trf_data_results.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_reader_classify */
@@ -4361,6 +4339,10 @@ TRF__BOTH float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+TRF__FN double trf__clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
 TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
 
@@ -13351,7 +13333,7 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif
-        if (w != few && at_low - above <= TRF__DRAW_FEW) {
+        if (w != few && at_low - above <= (double)TRF__DRAW_FEW) {
             n = trf__draw_between(w, n, low, high, few);
             left = above;
             left_sum = above_sum;
@@ -17392,16 +17374,6 @@ TRF_API const char *trf_status_name(trf_status status)
     }
 }
 
-TRF_API const char *trf_status_text(trf_status status)
-{
-    switch (status) {
-#define TRF__X(name, value, text) case name: return text;
-    TRF_STATUS_LIST(TRF__X)
-#undef TRF__X
-    default: return "an unknown status";
-    }
-}
-
 /* Unused dimensions are 1, so products over all four are valid. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {
@@ -20662,7 +20634,7 @@ TRF__FN void trf__wordpiece_add(const trf_vocab *v, trf__answer *to, int32_t i, 
 //
 // A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
 // tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
-// in a text either; there tokenizers would find them. trf_vocab_encode_special finds both.
+// in a text either; there tokenizers would find them. trf_vocab_encode with special 1 finds both.
 //
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
@@ -21506,8 +21478,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
-TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
-                                  int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
@@ -21526,18 +21498,6 @@ TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, i
     TRF__FAIL_IF(to.n > capacity, TRF_E_LIMIT, capacity, "capacity",
                  "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
-}
-
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 0, ids, capacity, n, err);
-}
-
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 1, ids, capacity, n, err);
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
@@ -21564,7 +21524,7 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
     int32_t needed = 1;
     do {
         TRF__GROW(int32_t, to->ids, to->capacity, needed, hooks);
-        status = trf_vocab_encode(vocab, text, to->ids,
+        status = trf_vocab_encode(vocab, text, 0, to->ids,
                                   (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
         needed = to->n;
     } while (status == TRF_E_LIMIT && needed > to->capacity);
@@ -21923,10 +21883,8 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
 // -----------------------------------------------------------------------------------------------
 
 /* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
+TRF__FN void trf__config_conventions(trf_config *config, int paper)
 {
-    int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;
@@ -21950,17 +21908,20 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 
 /* PyTorch's conventions but for two: pre-norm trains without a long warm-up, and small first
    embeddings leave the positions visible. */
-TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
+TRF_API trf_config trf_config_preset(trf_preset preset)
 {
+    static const int32_t sizes[TRF_PRESET_COUNT][4] = {     /* layers, d_model, d_ff, n_heads */
+        {4, 128, 256, 4}, {6, 512, 2048, 8}, {6, 1024, 4096, 16}};
     TRF__ZEROED(trf_config, config);
-    trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
+    trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */
-    config.encoder_layers = config.decoder_layers = layers;
-    config.d_model = d_model;
-    config.d_ff = d_ff;
-    config.n_heads = n_heads;
+    config.encoder_layers = config.decoder_layers = sizes[preset][0];
+    config.d_model = sizes[preset][1];
+    config.d_ff = sizes[preset][2];
+    config.n_heads = sizes[preset][3];
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
@@ -21976,10 +21937,6 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.device = trf_device_default();
     return config;
 }
-
-TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
-TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
-TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
 // >>config-checks  which values a configuration may have, and which fit together
 
@@ -22150,7 +22107,7 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
     TRF__TRY(trf__begin(c, "config", err));
@@ -22328,10 +22285,10 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    trf_status one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    trf_status one = trf_vocab_encode(vocab, first, 0, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
-    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
@@ -22906,14 +22863,6 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
                          + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
 
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
-{
-    if (trf_config_check(config, err)) return 0;
-    TRF__ZEROED(trf__layout, layout);
-    trf__lay_out(&layout, config);
-    return trf__layout_memory(&layout);
-}
-
 // >>model-counts   weights and operations of a configuration
 
 /* Numbers of a matrix and its bias. */
@@ -22923,17 +22872,15 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
 }
 
 /* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err)
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size, trf_error *err)
 {
     const trf_config *c = config;
     trf__layout layout;
     const trf__model_params *at = &layout.model;
-    TRF__TRY(trf__begin(counts, "counts", err));
-    memset(counts, 0, sizeof *counts);
-    if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
-    TRF__ZEROED(trf_weight_counts, n);
+    TRF__ZEROED(trf_model_size, n);
+    if (size) *size = n;
+    TRF__TRY(trf__config_check(c, err));
+    if (!size) return TRF_OK;
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     int64_t d = c->d_model, norm = d * (1 + trf__norm_has_bias(c));
@@ -22970,7 +22917,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
             n.decoder_norms
             + n.generator;
-    *counts = n;
+    n.memory = trf__layout_memory(&layout);
+    *size = n;
     return TRF_OK;
 }
 
@@ -23000,7 +22948,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
+    TRF__TRY(trf__config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZEROED(trf_flop_counts, n);
@@ -23064,7 +23012,7 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
 {
     *out = NULL;
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
@@ -23154,7 +23102,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 {
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     TRF__ZEROED(trf_model_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));
@@ -24955,7 +24903,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
 {
     trf_model *model;
     if (shared) *shared = 0;
-    if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
         trf__model_without_weights(&model, config, err))
@@ -26172,23 +26120,25 @@ TRF_API trf_train_options trf_train_defaults(void)
 }
 
 /* Only the fields in which systems differ, as the table at the declaration has them. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!options) return;
-    options->optimizer = TRF_ADAM;
-    options->beta1 = 0.9;
-    options->beta2 = paper ? 0.98 : 0.999;
-    options->epsilon = paper ? 1e-9 : 1e-8;
-    options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
-    options->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
-    options->learning_rate = paper ? 1 : 1e-3;
-    options->warmup = paper ? 4000 : 1;
-    options->label_smoothing = paper ? 0.1 : 0;
-    options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
-    trf_train_set_dropout(options, 0.1);
+    if (config) trf__config_conventions(config, paper);
+    if (!training) return;
+    training->optimizer = TRF_ADAM;
+    training->beta1 = 0.9;
+    training->beta2 = paper ? 0.98 : 0.999;
+    training->epsilon = paper ? 1e-9 : 1e-8;
+    training->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
+    training->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
+    training->learning_rate = paper ? 1 : 1e-3;
+    training->warmup = paper ? 4000 : 1;
+    training->label_smoothing = paper ? 0.1 : 0;
+    training->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
+    trf_train_set_dropout(training, 0.1);
     /* section 5.4 names the other two */
-    if (paper) options->attention_dropout = options->activation_dropout = 0;
+    if (paper) training->attention_dropout = training->activation_dropout = 0;
 }
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
@@ -26552,7 +26502,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 {
     trf_train_options defaults = trf_train_defaults();
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
@@ -26778,44 +26728,45 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       int32_t *matched, trf_error *err)
 {
     trf__clip_result clip_result;
-    int32_t n = 0;
+    int32_t n = 0, are = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     const trf__layout *layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
-    TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (int32_t i = 0; i < layout->n_params; i++)
-        if (trf__fits(pattern, layout->params[i].name)) {
-            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
-            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
-            trainer->frozen[i] = frozen ? '1' : '0';
-            n++;
-        }
+    TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
+    for (int32_t i = 0; i < layout->n_params; i++) {
+        int fits = trf__fits(pattern, layout->params[i].name);
+        n += fits;
+        are += fits && trainer->frozen[i] == '1';
+    }
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
-    trf__split_params(trainer, trainer->options.decay_all);
-    if (matched) *matched = n;
+    if (frozen >= 0) {
+        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+        for (int32_t i = 0; i < layout->n_params; i++)
+            if (trf__fits(pattern, layout->params[i].name)) {
+                if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
+                if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
+                trainer->frozen[i] = frozen ? '1' : '0';
+            }
+        trf__split_params(trainer, trainer->options.decay_all);
+    }
+    if (matched) *matched = frozen < 0 ? are : n;
     return TRF_OK;
 }
 
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)
 {
-    return trainer && index >= 0 && index < trainer->model->layout.n_params &&
-        trainer->frozen[index] == '1';
-}
-
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
-{
-    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
-    return trf_model_parameter(trainer ? trainer->model : NULL, index);
-}
-
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer) return trf_model_parameter(NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
+    trf_real *numbers = NULL;
+    if (trainer && which == TRF_PARAMETER) {
+        trainer->written = 1;
+        trf__weights_own(trainer);
+        numbers = trainer->model->weights;
+    } else if (trainer && which == TRF_GRADIENT) numbers = trainer->gradients;
+    else if (trainer && which == TRF_AVERAGE) numbers = trainer->average;
+    if (!numbers) return trf_model_parameter(NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, numbers, index);
 }
 
 // >>teachers       trained models whose answers a trainer's model learns
@@ -27708,7 +27659,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf_train_options defaults = trf_train_defaults();
     size_t slot;
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZEROED(trf__layout, layout);
@@ -28713,14 +28664,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF_API trf_token_file_options trf_token_file_defaults(void)
-{
-    TRF__ZEROED(trf_token_file_options, o);
-    o.id_bytes = 4;
-    o.max_length = 511;
-    return o;
-}
-
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
     TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
@@ -28798,13 +28741,17 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
     int exists;
     TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(o);
+    if (options) o = *options;
+    if (!o.id_bytes) o.id_bytes = 4;
+    if (!o.max_length) o.max_length = 511;
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
@@ -29439,34 +29386,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     trf__token_add(&corpus->facts, n_source, n_target);
     corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
     return TRF_OK;
-}
-
-/* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
-TRF__COLD
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err)
-{
-    trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (length < 1) return trf__fail_below(err, "length", 1, length);
-    trf_corpus before = *corpus;
-    for (int64_t i = 0; status == TRF_OK && i < n; i += length) {
-        int32_t some = (int32_t)trf__min64(length, n - i);
-        /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
-                                "n_target",
-                                err);
-        if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
-        /* the index in all ids, not in this chunk */
-        if (status == TRF_E_INVALID_ARG && err) err->where += i;
-    }
-    if (status == TRF_OK) return TRF_OK;
-    corpus->facts = before.facts;
-    corpus->n_ids = before.n_ids;
-    corpus->hash = before.hash;
-    return status;
 }
 
 /* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
@@ -30924,7 +30843,7 @@ TRF__FOR_SIZE
     X(source_tagged,      0, 1) \
     X(no_repeat_ngram,    0, INT32_MAX) \
     X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      1, INT32_MAX) \
+    X(max_sentences,      0, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
 
@@ -31464,6 +31383,17 @@ TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
     return more;
 }
 
+/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
+   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
+   any number. */
+TRF__FN double trf__rows_at_a_time(const trf_config *c)
+{
+    double vocab = c->source_vocab;
+    if (c->target_vocab > vocab) vocab = c->target_vocab;
+    if (c->n_labels > vocab) vocab = c->n_labels;
+    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
+}
+
 /* A search as it runs: every row may end in each way and `beam` others still compete. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
@@ -31471,6 +31401,10 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
     s.ends = trf__more_ends(c, &search->ends);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
+    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
+    if (!s.max_sentences)
+        s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
+                                              1, 32);
     return s;
 }
 
@@ -32899,7 +32833,8 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+            trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -33021,33 +32956,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-/* Number of answers to a sentence. */
-TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
-{
-    return translator && sentence >= 0 && sentence < translator->n_sentences
-        ? translator->n_answers[sentence] : 0;
-}
-
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank)
 {
-    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
+    if (!translator || sentence < 0 || sentence >= translator->n_sentences || rank < 0 ||
+        rank >= translator->n_answers[sentence]) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
-}
-
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err)
-{
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    const trf_hypothesis *h = trf_translator_answer(translator, sentence, rank);
-    TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
-                 "sentence %d has %d results, got rank %d", (int)sentence,
-                 (int)trf__n_answers(translator, sentence), (int)rank);
-    if (!translator->reader.model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -33083,7 +32997,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZEROED(trf_translate_options, options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
+    const trf_hypothesis *best = trf_translator_answer(translator, 0, 0);
+    return trf_vocab_decode(translator->reader.model->target, best->ids, best->n, answer, size,
+                            NULL, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -33170,7 +33086,8 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
+                                       trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
@@ -33613,7 +33530,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
-    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
+    TRF__TRY(trf__sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
@@ -34507,7 +34424,7 @@ TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
 }
 #endif
 
-TRF__FN void trf__widen(trf_real *to, const unsigned char *from, size_t n, int bf16)
+TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t n, int bf16)
 {
     if (bf16) { trf__widen_bf16(to, from, n); return; }
 #if TRF__X86
@@ -34535,7 +34452,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
 #if TRF__REAL_BYTES == 4
     if (trf__is_little() && each == 2) {
         i = trf__finite_numbers(p, n, dtype->code);
-        trf__widen(values, p, i, dtype->code == 'B');
+        trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
     if (trf__is_own(dtype)) {
@@ -35119,8 +35036,6 @@ TRF_API void trf_file_close(trf_file *file)
     trf__free(&hooks, file, file->allocated);
 }
 
-TRF_API int32_t trf_file_count(const trf_file *file) { return file ? file->count : 0; }
-
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 {
     trf_file_entry none;
@@ -35325,9 +35240,10 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 {
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
+    trf_status status;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
-    *c = trf_config_tiny();
+    *c = trf_config_preset(TRF_TINY);
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
         if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
@@ -35346,7 +35262,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                           "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    return ours ? trf__file_fault(trf_config_check(c, err), err) : trf_config_check(c, err);
+    status = trf_config_check(c, NULL, err);
+    return ours ? trf__file_fault(status, err) : status;
 }
 
 TRF__FN int trf__is_checkpoint(const trf_file *file)
@@ -37117,7 +37034,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, NULL, err), err));
+    TRF__TRY(trf__file_fault(trf__sampling_check(&rules, NULL, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
@@ -37192,6 +37109,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     o.accumulate = 1;
     o.search = trf_search_defaults();
     o.search.beam = 1;
+    o.search.max_sentences = 0;
     return o;
 }
 
@@ -37209,11 +37127,6 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
-}
-
-TRF__FN double trf__clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
 }
 
 /* Tokens of both sides, without those of copies. */
@@ -37246,7 +37159,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
     int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
-    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    *c = trf_config_preset(tokens >= TRF__LARGE_DATA ? TRF_BASE : TRF_TINY);
     if (middling && !symbols) {
         c->encoder_layers = c->decoder_layers = 3;
         c->d_model = 256;
@@ -37835,10 +37748,10 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
+/* Begins the average with the weights, or goes on with that of a checkpoint. */
 TRF__COLD
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     if (!trainer->average_read)
@@ -37850,18 +37763,24 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 /* Refuses a trainer without an average. */
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    return TRF__OK_IF(trainer->average && trainer->raw, TRF_E_STATE, -1, "average",
-                      "no average has begun: call trf_trainer_begin_average");
+    if (trainer->average)
+        return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "average",
+                     "no average has begun: call trf_trainer_average with share 1");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
     trf__average job;
-    TRF__TRY(trf__has_average(trainer, err));
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
                  "expected the trainer's own weights, but the average is in use");
+    if (share == 1) {
+        trainer->average_read = 0;
+        return trf__average_begin(trainer, err);
+    }
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     double first = 9.0 / (10.0 + (double)trainer->step);
     const trf__run *run = &trainer->pass.run;
@@ -37875,6 +37794,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
@@ -37886,12 +37806,6 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
                                                                          : trainer->raw);
     trainer->left = trainer->beneath;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
-}
-
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop
@@ -37963,25 +37877,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 // >>validate       the loss of held-out pairs, and their error rate
 //
 // Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
-
-/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
-TRF__FN double trf__rows_at_a_time(const trf_config *c)
-{
-    double vocab = c->source_vocab;
-    if (c->target_vocab > vocab) vocab = c->target_vocab;
-    if (c->n_labels > vocab) vocab = c->n_labels;
-    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
-}
-
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
-{
-    if (!search || !config) return;
-    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
-    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
-    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
-}
 
 /* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
@@ -38406,7 +38301,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
                  l->trainer->step, "custom", "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -38754,7 +38648,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
     l->averages = l->o->ema > 0;
-    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
+    if (l->averages) TRF__TRY(trf__average_begin(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
@@ -38881,15 +38775,15 @@ struct trf_dataset {
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
-    trf_data_facts told;            /* what trf_dataset_facts returns; `labels` and `lines` since it
-                                       is finished */
+    trf_data_results told;          /* what trf_dataset_results returns: its pointers, `labels` and
+                                       `lines` since it is finished */
     int finished;
 };
 
 /* Numbers of the pairs to learn from, or of those held out. */
 TRF__FN trf_token_facts *trf__facts_of(trf_dataset *d, int held)
 {
-    return held ? &d->told.held_out : &d->told.learn;
+    return held ? &d->told.held_out_facts : &d->told.facts;
 }
 
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
@@ -39925,8 +39819,8 @@ TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t us
 }
 
 TRF__COLD
-TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
-                                     int held_out, trf_error *err)
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    int32_t held_out, trf_error *err)
 {
     const char *const paths[2] = {source, target};
     trf_line pair = {NULL, NULL, source, 0, 0, 0};
@@ -39954,18 +39848,6 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
-}
-
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 0, err);
-}
-
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 1, err);
 }
 
 TRF__FOR_SIZE
@@ -40214,7 +40096,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
-    const trf_token_facts *f = &d->told.learn;
+    const trf_token_facts *f = &d->told.facts;
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
     a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
@@ -40263,7 +40145,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     any.source_vocab = d->vocab[0];
     any.target_vocab = d->vocab[1];
     TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
-    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
+    if (any.path) d->told.facts = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -40336,12 +40218,12 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
-    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.facts.different,
                                   &d->options.hooks, err));
-    TRF__FAIL_IF(d->told.learn.longest == 0, TRF_E_STATE, -1, "data",
+    TRF__FAIL_IF(d->told.facts.longest == 0, TRF_E_STATE, -1, "data",
                  "none of %lld pairs can be learned from: all are empty, do not match their "
                  "labels, or are longer than %d ids",
-                 (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
+                 (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
@@ -40373,6 +40255,9 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
         trf__split_free(&data->split, &hooks);
         trf__dataset_forget(data);
     }
+    data->told.recipe = &data->recipe;
+    data->told.corpus = data->corpus;
+    if (data->held[1].count) data->told.held_out = &data->held_out;
     data->told.labels = data->labels;
     data->told.lines = trf__lines_of(&data->split);
     return TRF_OK;
@@ -40380,21 +40265,11 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
-{
-    return data && data->finished ? data->corpus : NULL;
-}
-
 /* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
    NULL. */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
-    return trf_dataset_corpus(data) ? &data->recipe : NULL;
-}
-
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
-{
-    return data && data->finished && data->held[1].count ? &data->held_out : NULL;
+    return data && data->finished ? &data->told : NULL;
 }
 
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
@@ -40402,11 +40277,6 @@ TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t p
     if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
     const trf__texts *t = &data->held_texts[side];
     return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
-}
-
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
-{
-    return data && data->finished ? &data->told : NULL;
 }
 
 TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
@@ -40420,7 +40290,7 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
 {
-    const trf_token_facts *f = &data->told.learn;
+    const trf_token_facts *f = &data->told.facts;
     const int labelled = trf__is_labelled(&data->options);
     TRF__TRY(trf_model_set_vocabs(model, data->vocab[0], data->vocab[1], err));
     TRF__TRY(trf__dataset_note(model, "trained.longest", data->stats.longest, err));
@@ -40464,7 +40334,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
                                           r->teacher_share, err);
     if (status == TRF_OK)
-        status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
+        status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
     return trf__model_kept(model, status);
@@ -40483,8 +40353,8 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
                  "a data set with the callback `pair` keeps nothing to learn from");
     TRF__FAIL_IF(data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise,
                  TRF_E_STATE, -1, "noise",
-                 "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
-                 "of trf_dataset_recipe");
+                 "an encoder learns hidden ids: call trf_dataset_finish, then set "
+                 "recipe->learning.noise");
     int32_t n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);
@@ -41201,7 +41071,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     double says[6];
     int64_t n = queries;
     c.source_vocab = c.target_vocab = 5;
@@ -41212,7 +41082,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_scale = rotary->rotary_scale; c.rotary_trained = rotary->rotary_trained;
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
-    TRF__TRY(trf_config_check(&c, err));
+    TRF__TRY(trf__config_check(&c, err));
     TRF__FAIL_IF(a->max_keys > 1 << 24, TRF_E_LIMIT, -1, "lengths",
                  "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);
@@ -41639,4 +41509,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1846216759
+// Made from the files in tools/header by `make header`. CRC of the lines above: 867135312

@@ -45,8 +45,7 @@ static trf_status append(const trf_vocab *vocab, const char *text, int special, 
     int32_t n = 0, room = (int32_t)strlen(text) + 8;    /* a token has a byte or more */
     trf_status status = *text ? make_room(room, err) : TRF_OK;
     if (!status && *text)
-        status = special ? trf_vocab_encode_special(vocab, text, talk.ids + talk.n, room, &n, err)
-                         : trf_vocab_encode(vocab, text, talk.ids + talk.n, room, &n, err);
+        status = trf_vocab_encode(vocab, text, special, talk.ids + talk.n, room, &n, err);
     talk.n += n;
     return status;
 }

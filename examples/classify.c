@@ -24,7 +24,7 @@ static trf_status train(const char *pairs, trf_error *err)
     trf_model *model = NULL;
     options.kind = TRF_DATA_LABELLED;
     options.say = say;
-    if (!trf_dataset_create(&data, &options, err) && !trf_dataset_read(data, pairs, NULL, err) &&
+    if (!trf_dataset_create(&data, &options, err) && !trf_dataset_read(data, pairs, NULL, 0, err) &&
         !trf_dataset_train(data, &model, NULL, err))
         (void)trf_model_save(model, "classify.safetensors", NULL, err);
     trf_model_destroy(model);
@@ -48,7 +48,7 @@ static trf_status label_lines(const trf_model *model, trf_error *err)
     trf_status status = ids && p ? trf_reader_create(&reader, model, NULL, err) : TRF_E_NOMEM;
     while (!status && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\r\n")] = 0;
-        status = trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), line, ids, sizeof line, &n, err);
+        status = trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), line, 0, ids, sizeof line, &n, err);
         if (n > room) n = room;
         if (!status) status = trf_reader_classify(reader, &text, &probabilities, err);
         if (status) break;

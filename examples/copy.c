@@ -31,7 +31,7 @@ int main(void)
     const trf_hypothesis *best;
     int step, i, failed = 1;
 
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();  /* Adam; a rate up to 1e-3 */
     config.source_vocab = config.target_vocab = 24;
 

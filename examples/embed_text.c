@@ -16,7 +16,7 @@ static int embed(trf_reader *encoder, const trf_model *model, const char *text, 
     int32_t ids[512], n;
     trf_sequences sentence = {ids, &n, 1};
     trf_tensor out = trf_tensor_of(vector, 2, 1, trf_model_config(model)->d_model, 1);
-    return trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), text, ids, 512, &n, &err) ||
+    return trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), text, 0, ids, 512, &n, &err) ||
            trf_reader_embed(encoder, &sentence, TRF_POOL_MODEL, 1, &out, &err);
 }
 

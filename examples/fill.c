@@ -25,9 +25,9 @@ static trf_status train(trf_dataset *data, const char *file, trf_model **model, 
     trf_noise *noise = NULL, *held_out = NULL;
     trf_recipe *recipe;
     trf_status status;
-    if ((status = trf_dataset_read(data, file, NULL, err)) ||
+    if ((status = trf_dataset_read(data, file, NULL, 0, err)) ||
         (status = trf_dataset_finish(data, err))) return status;
-    recipe = trf_dataset_recipe(data);
+    recipe = trf_dataset_results(data)->recipe;
     hidden.vocab = recipe->config.source_vocab;
     recipe->config.head = TRF_HEAD_MASKED;
     trf_train_set_dropout(&recipe->training, 0.0);      /* sentences hardly ever repeat */
@@ -61,7 +61,7 @@ static trf_status fill_gaps(const trf_dataset *data, const trf_model *model, cha
     int32_t ids[MOST_IDS], n, *word = (int32_t *)malloc((size_t)n_words * sizeof *word), k;
     trf_batch gap = {{ids, &n, 1}, {NULL, NULL, 0}, 0, {0, 0, 0}};
     trf_reader *reader = NULL;
-    const trf_batch *held_out = trf_dataset_held_out(data);     /* NULL: too few sentences */
+    const trf_batch *held_out = trf_dataset_results(data)->held_out;         /* NULL: too few sentences */
     const int32_t *from = held_out ? held_out->source.ids : NULL, *lengths;
     char shown[4096];
     int tests = 0, i, best, is = 0, at;

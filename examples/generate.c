@@ -33,6 +33,7 @@ int main(int argc, char **argv)
     trf_sampling sampling = trf_sampling_defaults();
     trf_dataset *data = NULL; trf_model *model = NULL;
     trf_trainer *trainer = NULL; trf_sampler *sampler = NULL;
+    const trf_data_results *results;
     trf_recipe *recipe;
     const char *beginning = argc > 2 ? argv[2] : "9+8=";
     char text[64];
@@ -43,7 +44,7 @@ int main(int argc, char **argv)
     options.target_tokens = TRF_TOKENS_CHARACTERS;
     options.updates = argc > 3 ? atoi(argv[3]) : 1500;
     if (trf_dataset_create(&data, &options, &err)) goto done;
-    if (argc > 1 && trf_dataset_read(data, argv[1], NULL, &err)) goto done;
+    if (argc > 1 && trf_dataset_read(data, argv[1], NULL, 0, &err)) goto done;
     for (i = 0; i < 5000 && argc == 1; i++) {
         for (k = n_text = 0; k < 6; k++) {
             int a = rand() / 64 % 10, b = rand() / 64 % 10;
@@ -52,19 +53,19 @@ int main(int argc, char **argv)
         if (trf_dataset_add(data, NULL, text, &err)) goto done;
     }
     if (trf_dataset_finish(data, &err)) goto done;
-    recipe = trf_dataset_recipe(data);
+    results = trf_dataset_results(data);
+    recipe = results->recipe;
     recipe->learning.progress = show;
     printf("%s", recipe->reasons);
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
-                  NULL, &err)) goto done;
+    if (trf_trainer_learn(trainer, results->corpus, results->held_out, &recipe->learning, NULL, &err)) goto done;
 
     sampling.temperature = 0.5;                         /* below 1: likely letters more often */
     sampling.max_tokens = 60;
     sampling.token = print_text;
     if (trf_sampler_create(&sampler, model, &sampling, &err)) goto done;
-    if (trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), beginning, ids, 256, &n, &err)) goto done;
+    if (trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), beginning, 0, ids, 256, &n, &err)) goto done;
     if (trf_sampler_begin(sampler, &begin, &err)) goto done;
     printf("%s", beginning);
     while (live) if (trf_sampler_step(sampler, 1, &live, &err)) goto done;      /* one token */

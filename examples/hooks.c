@@ -70,7 +70,7 @@ static trf_status train(host *h, const trf_hooks *hooks)
 {
     static int32_t ids[] = {4, 5, 6, 7, 8, 9, 10, 11}, lengths[] = {3, 5};
     trf_batch batch = {{ids, lengths, 2}, {ids, lengths, 2}, 0, {0, 0, 0}};
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;

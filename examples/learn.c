@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     trf_trainer *trainer = NULL; trf_vocab *pieces = NULL;
     trf_learn_options *learning;
     trf_step_report so_far;
+    const trf_data_results *results;
     trf_recipe *recipe;
     char checkpoint[1024];
     const char *path = argv[argc > 3 ? 3 : argc - 1];
@@ -58,9 +59,10 @@ int main(int argc, char **argv)
     if (argc > 4 && trf_vocab_load(&pieces, argv[4], NULL, &err)) goto done;
     options.source_vocab = options.target_vocab = pieces;
     if (trf_dataset_create(&data, &options, &err)) goto done;
-    if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, &err)) goto done;
+    if (trf_dataset_read(data, argv[1], argc > 3 ? argv[2] : NULL, 0, &err)) goto done;
     if (trf_dataset_finish(data, &err)) goto done;
-    recipe = trf_dataset_recipe(data);
+    results = trf_dataset_results(data);
+    recipe = results->recipe;
     printf("%s", recipe->reasons);
 
     signal(SIGINT, on_interrupt);
@@ -70,7 +72,7 @@ int main(int argc, char **argv)
     learning->save = save;
     learning->save_every = 1000;
     learning->user = checkpoint;
-    if (!trf_checkpoint_load(&model, &trainer, trf_dataset_corpus(data), checkpoint,
+    if (!trf_checkpoint_load(&model, &trainer, results->corpus, checkpoint,
                              &recipe->training, &loading, &err)) {
         if (trf_trainer_report(trainer, &so_far, &err)) goto done;
         printf("continuing after update %d\n", (int)so_far.step);
@@ -80,8 +82,7 @@ int main(int argc, char **argv)
         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     } else goto done;           /* damaged, or of other data: leave the file as it is */
 
-    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), learning, NULL,
-                  &err)) goto done;
+    if (trf_trainer_learn(trainer, results->corpus, results->held_out, learning, NULL, &err)) goto done;
     if (trf_model_save(model, path, NULL, &err)) goto done;       /* it has the best weights */
     remove(checkpoint);
     failed = 0;

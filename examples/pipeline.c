@@ -263,7 +263,7 @@ static void *run(void *user)
     worker *s = (worker *)user;
     int left = n_stages - s->number, ahead = left < n_micros ? left : n_micros, update, m;
     trf_model_options layers;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_step_report report; trf_error err;
     memset(&layers, 0, sizeof layers);
     config.source_vocab = config.target_vocab = 4 + SYMBOLS;

@@ -128,7 +128,7 @@ static unsigned long long hash_weights(const trf_model *model)
 static void *train(void *user)
 {
     int rank = *(int *)user;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_model *model; trf_trainer *trainer;
     trf_step_report report; trf_error err;

@@ -40,7 +40,7 @@ static trf_dataset *read_data(trf_error *err)
 /* From the checkpoint or, if there is none yet, from the beginning. */
 static trf_status begin(trf_model **model, trf_trainer **trainer, trf_dataset *data, trf_error *err)
 {
-    trf_corpus *corpus = trf_dataset_corpus(data);
+    trf_corpus *corpus = trf_dataset_results(data)->corpus;
     trf_step_report report;
     trf_status status = trf_checkpoint_load(model, trainer, corpus, checkpoint, NULL, NULL, err);
     if (!status) status = trf_trainer_report(*trainer, &report, err);
@@ -49,7 +49,7 @@ static trf_status begin(trf_model **model, trf_trainer **trainer, trf_dataset *d
     if (status != TRF_E_IO || err->sys_errno != ENOENT) return status;
     status = trf_dataset_create_model(data, model, err);
     if (status) return status;
-    return trf_trainer_create(trainer, *model, &trf_dataset_recipe(data)->training, err);
+    return trf_trainer_create(trainer, *model, &trf_dataset_results(data)->recipe->training, err);
 }
 
 int main(void)
@@ -58,7 +58,7 @@ int main(void)
     trf_dataset *data = read_data(&err);
     trf_model *model = NULL; trf_trainer *trainer = NULL;
     trf_step_report report;
-    trf_corpus *corpus = data ? trf_dataset_corpus(data) : NULL;
+    trf_corpus *corpus = data ? trf_dataset_results(data)->corpus : NULL;
     int failed = 1;
     signal(SIGINT, stop);
     signal(SIGTERM, stop);

@@ -47,8 +47,8 @@ static trf_status draw(trf_translator *translator, const trf_model *model, trf_e
     const trf_real *weights;
     trf_tensor cross;
     trf_reading seen;
-    if (trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), word, source, n, &n, err) ||
-        trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), back, target, n, &n, err))
+    if (trf_vocab_encode(trf_model_vocab(model, TRF_SOURCE), word, 0, source, n, &n, err) ||
+        trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), back, 0, target, n, &n, err))
         return (trf_status)err->status;
     if (trf_reader_read(trf_translator_reader(translator), &batch, TRF_READ_CROSS, NULL, &seen, err))
         return (trf_status)err->status;
@@ -82,6 +82,7 @@ int main(int argc, char **argv)
     trf_dataset_options options = trf_dataset_defaults();
     trf_dataset *data = NULL; trf_model *model = NULL;
     trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+    const trf_data_results *results;
     trf_recipe *recipe;
     char word[LONGEST + 1], reversed[LONGEST + 1], answer[64];
     int i, right = 0, failed = 1;
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
         if (trf_dataset_add(data, word, reversed, &err)) goto done;
     }
     if (trf_dataset_finish(data, &err)) goto done;
-    recipe = trf_dataset_recipe(data);
+    results = trf_dataset_results(data);
+    recipe = results->recipe;
     recipe->config.encoder_layers = recipe->config.decoder_layers = 2;
     trf_train_set_dropout(&recipe->training, 0.0);      /* under two passes: too few to overfit */
     recipe->training.schedule = TRF_COSINE;             /* ends with small updates: exact answers */
@@ -103,8 +105,7 @@ int main(int argc, char **argv)
     recipe->learning.progress = show;
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
-                  NULL, &err)) goto done;
+    if (trf_trainer_learn(trainer, results->corpus, results->held_out, &recipe->learning, NULL, &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     for (i = 0; i < TESTS; i++) {
         next_word(word, reversed, 1);

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         if (trf_dataset_add(data, s.english, s.german, &err)) goto done;
     }
     if (trf_dataset_finish(data, &err)) goto done;
-    recipe = trf_dataset_recipe(data);          /* settings for these data; some are changed here */
+    recipe = trf_dataset_results(data)->recipe;         /* settings for these data; some are changed here */
     recipe->config.encoder_layers = recipe->config.decoder_layers = 2;
     trf_train_set_dropout(&recipe->training, 0.0);
     recipe->training.schedule = TRF_COSINE;
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     recipe->learning.user = &updates;
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_trainer_learn(trainer, trf_dataset_corpus(data), NULL, &recipe->learning, NULL, &err))
+    if (trf_trainer_learn(trainer, trf_dataset_results(data)->corpus, NULL, &recipe->learning, NULL, &err))
         goto done;
     if (trf_model_save(model, "translate.safetensors", NULL, &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;

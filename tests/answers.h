@@ -265,7 +265,7 @@ static KIT_UNUSED gradients gradients_of(const trf_config *model_config, int32_t
     OK(trf_trainer_create(&trainer, model, &options, &err));
     OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor p = trf_trainer_gradient(trainer, i);
+        trf_tensor p = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
         int64_t n = trf_tensor_count(&p);
         g.all = (trf_real *)realloc(g.all, (size_t)(g.n + n) * sizeof *g.all);
         assert_non_null(g.all);

@@ -57,6 +57,13 @@ static KIT_UNUSED trf_status kit_vocab_of(trf_vocab **vocab, const void *file, s
     if (hooks) o.hooks = *hooks;
     return trf_vocab_load(vocab, NULL, &o, err);
 }
+/* Bytes of a model, or 0. */
+static KIT_UNUSED size_t kit_model_memory(const trf_config *config)
+{
+    trf_model_size size;
+    (void)!trf_config_check(config, &size, NULL);
+    return size.memory;
+}
 static KIT_UNUSED trf_status kit_create_zeros(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_model_options options = {1, 0, 0};
@@ -114,7 +121,13 @@ static KIT_UNUSED int64_t kit_updates(const trf_trainer *trainer)
 }
 #endif
 
-/* Numbers of texts. */
+/* Numbers of tensors and of texts. */
+static KIT_UNUSED int32_t kit_file_tensors(const trf_file *file)
+{
+    int32_t n = 0;
+    while (trf_file_at(file, n).name) n++;
+    return n;
+}
 static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
 {
     int32_t n = 0;

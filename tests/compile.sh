@@ -46,10 +46,10 @@ int main(int n, char **paths)
 {
     trf_dataset *data;
     trf_error err;
-    if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, &err)) return 1;
+    if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, 0, &err)) return 1;
     if (trf_dataset_finish(data, &err)) return 2;
-    printf("%s\n", trf_dataset_recipe(data)->reasons);
-    fprintf(stderr, "%s", trf_dataset_recipe(data)->reasons);
+    printf("%s\n", trf_dataset_results(data)->recipe->reasons);
+    fprintf(stderr, "%s", trf_dataset_results(data)->recipe->reasons);
     trf_dataset_destroy(data);
     return 0;
 }
@@ -67,7 +67,7 @@ int main(void)
     trf_error err;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     config.source_vocab = config.target_vocab = 9;
     config.d_model = config.d_ff = 8;
@@ -91,7 +91,7 @@ int main(void)
     trf_error err;
     trf_model *model = NULL;
     trf_translator *translator = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_search search = trf_search_defaults();
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = search.threads = 1;
@@ -123,7 +123,7 @@ int main(void)
     trf_trainer *trainer;
     trf_translator *translator;
     trf_sampler *generator;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_search search = trf_search_defaults();
     trf_sampling sampling = trf_sampling_defaults();
@@ -412,7 +412,7 @@ __attribute__((visibility("default"))) double plugin(int threads)
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     config.source_vocab = config.target_vocab = 24;
     config.d_model = config.d_ff = 16;
@@ -593,7 +593,7 @@ int main(void)
 {
     trf_error err;
     trf_model *model = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     config.source_vocab = config.target_vocab = 9;
     config.device.threads = 1;
     config.device.kind = TRF_DEVICE_CUDA;
@@ -716,6 +716,12 @@ trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, t
     trf_batch b;
     trf_step_report g;
     trf_config c = trf_config_tiny();
+    int32_t n;
+    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    *x = trf_trainer_gradient(t, 0);
+    trf_dataset_recipe(d)->teachers = 0;
+    if (trf_vocab_encode(v[0], path, NULL, 0, &n, e) || trf_dataset_read_held_out(d, path, NULL, e)) return 7;
+    if (trf_config_check(&c, e)) return 8;
     if (trf_model_create(&m, &c, e) || !trf_model_source_vocab(m) || !trf_model_target_vocab(m)) return 5;
     trf_corpus_rewind(k);
     if (trf_corpus_size(k) || trf_corpus_epoch(k)) return 6;
@@ -743,7 +749,7 @@ END
 job "tools/rename.sh brings calls of 0.3 to today's, keeps the file as it was, and lists what is gone" "
     sh '$root/tools/rename.sh' before.c >renamed.txt && cmp -s before.c.orig before.c && exit 1
     $quick -std=c99 $warnings $cblas -I'$root' -fsyntax-only before.c &&
-    grep -q 'trf_dataset_facts(d)->labels' before.c &&
+    grep -q 'trf_dataset_results(d)->labels' before.c &&
     sh '$root/tools/rename.sh' before.c >renamed.txt && [ ! -s renamed.txt ] &&
     echo 'int x = trf_is_perfect(1, 2); trf_tag(a, b, c, d); trf_trainer_step(t);' >before.c &&
     no sh '$root/tools/rename.sh' before.c >renamed.txt 2>&1 &&

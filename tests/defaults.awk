@@ -4,10 +4,14 @@
 # "default X of Y". An explanation follows a colon, a full stop or a semicolon. Hooks, and what a function makes, are
 # left out.
 BEGIN {
-    n = split("device=device_default config=config_tiny corpus_options=corpus_defaults noise_options=noise_defaults " \
-              "load_options=load_defaults train_options=train_defaults search=search_defaults " \
+    n = split("device=device_default config=config_preset(TRF_TINY) corpus_options=corpus_defaults " \
+              "noise_options=noise_defaults load_options=load_defaults train_options=train_defaults " \
+              "search=search_defaults " \
               "sampling=sampling_defaults learn_options=learn_defaults dataset_options=dataset_defaults", list, " ")
-    for (i = 1; i <= n; i++) { split(list[i], pair, "="); preset["trf_" pair[1]] = "trf_" pair[2] }
+    for (i = 1; i <= n; i++) {
+        split(list[i], pair, "=")
+        preset["trf_" pair[1]] = "trf_" pair[2] (pair[2] ~ /\(/ ? "" : "()")
+    }
     print "#include \"transformer.h\"\n#include <stdio.h>\nstatic int n, bad;"
     print "static void same(int is, const char *name) { n++; if (!is) { bad = 1; puts(name); } }\nint main(void)\n{"
 }
@@ -34,7 +38,7 @@ function compare(    values, names, name, many, k)
     }
 }
 
-/^typedef struct trf_[a-z_]* \{$/ { type = $3; text = ""; if (type in preset) printf "    { %s o = %s();\n", type, preset[type] }
+/^typedef struct trf_[a-z_]* \{$/ { type = $3; text = ""; if (type in preset) printf "    { %s o = %s;\n", type, preset[type] }
 /^} trf_/ { if (type in preset) { compare(); print "    }" } type = "" }
 !(type in preset) || /^typedef/ { next }
 /^    \/\*/ { compare(); text = ""; above = 1 }

@@ -23,7 +23,7 @@ int kit_auto_is_own = 1;
 
 static KIT_UNUSED trf_config kit_config(void)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.norm_place = TRF_POST_NORM;
     return c;
 }
@@ -157,7 +157,7 @@ static KIT_UNUSED void kit_put(const trf_model *model, void *there, const trf_re
 /* Is CBLAS there, and one whose answers do not depend on its threads? */
 static KIT_UNUSED int kit_cblas_serves(void)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model = NULL;
     trf_status status;
     c.source_vocab = c.target_vocab = 24;
@@ -242,7 +242,7 @@ static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(t->model); i++)
-        hash = hash_tensor(hash, trf_trainer_gradient(t, i));
+        hash = hash_tensor(hash, trf_trainer_tensor(t, TRF_GRADIENT, i));
     return hash;
 }
 

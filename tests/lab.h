@@ -84,7 +84,7 @@ static KIT_UNUSED double objective(lab *l, const trf_batch *batch)
 static KIT_UNUSED double gradient_error(lab *l, const trf_batch *batch, int32_t index,
                                         const trf_real *gradient)
 {
-    trf_tensor w = trf_trainer_parameter(l->trainer, index);
+    trf_tensor w = trf_trainer_tensor(l->trainer, TRF_PARAMETER, index);
     int64_t i, n = trf_tensor_count(&w);
     double want = 0, difference = 0, h, slope;
     trf_real *old = kit_numbers(w), *moved = kit_numbers(w);
@@ -128,7 +128,7 @@ static KIT_UNUSED void gradients_fit(lab *l, const trf_batch *batch, int kind)
     int32_t i, n = trf_model_parameter_count(l->model);
     assert_true(n <= 128);
     OK(trf_trainer_forward_backward(l->trainer, batch, NULL, &err));
-    for (i = 0; i < n; i++) gradients[i] = kit_numbers(trf_trainer_gradient(l->trainer, i));
+    for (i = 0; i < n; i++) gradients[i] = kit_numbers(trf_trainer_tensor(l->trainer, TRF_GRADIENT, i));
     trf_trainer_discard_gradients(l->trainer);
     for (i = 0; i < n; i++) {
         double error = gradient_error(l, batch, i, gradients[i]);

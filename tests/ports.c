@@ -91,7 +91,7 @@ static trf_status vocabs_of(trf_vocab *vocab[2], trf_error *err)
 static trf_status course_begin(course *c, int32_t threads, trf_error *err)
 {
     trf_vocab *vocab[2] = {NULL, NULL};
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     trf_status status = vocabs_of(vocab, err);
     memset(c, 0, sizeof *c);
@@ -240,7 +240,7 @@ static void read_files(const char *folder)
     *answer = 0;
     if (works("a language model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
         works("its beginning",
-              trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), "seven", &id, 1, &n, &err), &err) &&
+              trf_vocab_encode(trf_model_vocab(model, TRF_TARGET), "seven", 0, &id, 1, &n, &err), &err) &&
         works("its generator", trf_sampler_create(&generator, model, &sampling, &err), &err) &&
         works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;

@@ -165,7 +165,7 @@ int main(void)
 {
     trf_error err;
     trf_model *model = NULL;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     config.source_vocab = config.target_vocab = 9;
     if (trf_model_create(&model, &config, NULL, &err)) puts(err.message);
     trf_model_destroy(model);

@@ -681,8 +681,8 @@ static void queries_ask_for_nothing(void **state)
             c.device.products = (trf_products)products;
             search.weights = weights[w];
             trf__product_kernel(&c.device, weights[w]);
-            trf_config_check(&c, NULL);
-            trf_model_memory(&c, NULL);
+            trf_config_check(&c, NULL, NULL);
+            kit_model_memory(&c);
             trf_trainer_memory(&c, &o, NULL);
             trf_stage_memory(&c, &o, 0, 1, 1, NULL);
             trf_packed_memory(&c, weights[w], NULL, NULL);

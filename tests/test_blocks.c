@@ -1281,7 +1281,7 @@ static void test_numbers_errors(void **state)
 
 static trf_config rotary_config(int32_t width, trf_rotary_pairs pairs, int llama)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.rotary_base = 300;
     c.rotary_width = width;
     c.rotary_pairs = pairs;
@@ -2448,7 +2448,7 @@ static void test_goldens(void **state)
     for (k = 0; k < 2; k++) {
         static const int32_t three = 3;
         trf_attention_shape s = shape_of(&three, &three, 2, TRF_FULL);
-        trf_config c = trf_config_tiny();
+        trf_config c = trf_config_preset(TRF_TINY);
         trf_tensor *x = golden_tensor(3, 3, 12), *dx = golden_tensor(9, 3, 12);
         c.rotary_base = 100;
         c.rotary_pairs = k ? TRF_ROTARY_HALVES : TRF_ROTARY_INTERLEAVED;
@@ -2598,7 +2598,7 @@ static void test_llama_of_blocks(void **state)
     static const int32_t ids[] = {5, 9, 4, 10, 7}, lengths[] = {3, 2}, rows[] = {4, 3};
     static const int32_t inputs[] = {1, 5, 9, 4, 1, 10, 7}, targets[] = {5, 9, 4, 2, 10, 7, 2};
     static const trf_dropout drop = {0.3, 77, 1, 16 + 4 * 4096};
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_embedding_options embedding = {TRF_POSITIONS_NONE, 0, 1, NULL};
     trf_cross_entropy_options plain = {0, TRF_SMOOTH_UNIFORM, 0};
@@ -2674,7 +2674,7 @@ static void test_llama_of_blocks(void **state)
     assert_number_near(loss, report.loss * (double)n, FORMULA * loss);
     for (i = 0; i < PARTS; i++) {
         k = trf_model_parameter_index(model, names[i]);
-        trf_tensor of_model = kit_open(trf_trainer_gradient(trainer, k));
+        trf_tensor of_model = kit_open(trf_trainer_tensor(trainer, TRF_GRADIENT, k));
         assert_all_near(names[i], g[i].data, doubles_of(&of_model), trf_tensor_count(&g[i]),
                         FORMULA);
         kit_close(&of_model);

@@ -128,7 +128,7 @@ static int32_t encode(const trf_vocab *v, const char *text)
     char *exact = (char *)malloc(strlen(text) + 1);
     assert_non_null(exact);
     strcpy(exact, text);
-    OK(trf_vocab_encode(v, exact, ids, COUNT(ids), &n, &err));
+    OK(trf_vocab_encode(v, exact, 0, ids, COUNT(ids), &n, &err));
     free(exact);
     return n;
 }
@@ -238,12 +238,12 @@ static void capacities(void **state)
     trf_vocab *v = vocab_made(BLANK);
     int32_t room[3] = {-7, -7, -7}, n;
     (void)state;
-    FAILS(trf_vocab_encode(v, "the the", room, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
+    FAILS(trf_vocab_encode(v, "the the", 0, room, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
     assert_int_equal(n, 2);
     assert_int_equal(room[0], id_of("\xC4\xA0the"));
     assert_int_equal(room[1], -7);
-    FAILS(trf_vocab_encode(v, "a b\xFF", room, 3, &n, &err), TRF_E_FORMAT, "text", 3);
-    FAILS(trf_vocab_encode(v, "\xED\xA0\x80", room, 3, &n, &err), TRF_E_FORMAT, "text", 0);
+    FAILS(trf_vocab_encode(v, "a b\xFF", 0, room, 3, &n, &err), TRF_E_FORMAT, "text", 3);
+    FAILS(trf_vocab_encode(v, "\xED\xA0\x80", 0, room, 3, &n, &err), TRF_E_FORMAT, "text", 0);
     trf_vocab_destroy(v);
 }
 
@@ -307,7 +307,7 @@ static void long_word(void **state)
             size_t bytes, length = strlen(words[k]);
             for (i = 0; i < LENGTH; i++) text[i] = words[k][(size_t)i % length];
             text[LENGTH] = 0;
-            OK(trf_vocab_encode(v, text, some, LENGTH + 1, &n, &err));
+            OK(trf_vocab_encode(v, text, 0, some, LENGTH + 1, &n, &err));
             OK(trf_vocab_decode(v, some, n, text, LENGTH + 2, &bytes, &err));
             assert_int_equal(bytes, LENGTH + (which == 1 && *words[k] != ' '));
             if (k == 0 && which != 1) {
@@ -788,7 +788,7 @@ static void no_memory(void **state)
         v = vocab_of(&made, &hooks);
         if (!v) assert_int_equal(status, TRF_E_NOMEM);
         else {
-            status = trf_vocab_encode(v, "the whole (abc) th\xC3\xADng", some, 64, &n, &err);
+            status = trf_vocab_encode(v, "the whole (abc) th\xC3\xADng", 0, some, 64, &n, &err);
             done = status == TRF_OK;
             if (done) assert_true(memory.calls < fail_at);
             else assert_int_equal(status, TRF_E_NOMEM);
@@ -853,7 +853,7 @@ static int32_t named_token(const char *text)
     return -1;
 }
 
-/* trf_vocab_encode_special: tokens that are named, and between them texts, each cut by itself. Of two
+/* trf_vocab_encode with special 1: tokens that are named, and between them texts, each cut by itself. Of two
    tokens at a place the longer one counts, and the first place. */
 static void special_texts(void **state)
 {
@@ -890,18 +890,18 @@ static void special_texts(void **state)
             n = encode(v, between);
             memcpy(expected + m, ids, (size_t)n * sizeof *ids);
             m += n;
-            OK(trf_vocab_encode_special(v, text, ids, COUNT(ids), &n, &err));
+            OK(trf_vocab_encode(v, text, 1, ids, COUNT(ids), &n, &err));
             assert_int_equal(n, m);
             assert_memory_equal(ids, expected, (size_t)n * sizeof *ids);
         }
         assert_true(named > 200);
-        OK(trf_vocab_encode_special(v, "pad ab", ids, 8, &n, &err));
+        OK(trf_vocab_encode(v, "pad ab", 1, ids, 8, &n, &err));
         k = n;
         assert_int_equal(ids[0], id_of("added"));
         assert_int_equal(encode(v, "b") + 1, k);
-        FAILS(trf_vocab_encode_special(v, "<s> b", ids, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
-        FAILS(trf_vocab_encode_special(v, "<s>b\xFF", ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
-        FAILS(trf_vocab_encode_special(v, NULL, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+        FAILS(trf_vocab_encode(v, "<s> b", 1, ids, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
+        FAILS(trf_vocab_encode(v, "<s>b\xFF", 1, ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
+        FAILS(trf_vocab_encode(v, NULL, 1, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
         trf_vocab_destroy(v);
     }
 }
@@ -928,7 +928,7 @@ static void public_calls(void **state)
     assert_int_equal(trf_vocab_special(copy, TRF_SPECIAL_COUNT), -1);
     assert_int_equal(trf_vocab_id(copy, "nowhere"), special(TRF_SPECIAL_UNK));
     /* id 3 is a byte here, not the unknown token */
-    OK(trf_vocab_encode(copy, "\x03", ids, 8, &n, &err));
+    OK(trf_vocab_encode(copy, "\x03", 0, ids, 8, &n, &err));
     assert_true(n == 1 && ids[0] == 3);
     OK(trf_vocab_count_unknown(copy, "\x03", &i, &n, &err));
     assert_true(n == 1 && i == 0);
@@ -971,7 +971,7 @@ static void in_models(void **state)
     OK(trf_model_set_vocabs(model, v, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
-    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "the the", ids, 64, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "the the", 0, ids, 64, &n, &err));
     assert_true(n == 2 && ids[0] == id_of("the") && ids[1] == id_of("\xC4\xA0the"));
     assert_int_equal(trf_model_vocab(again, TRF_SOURCE)->n_stored, made.n);
     assert_memory_equal(trf_model_vocab(again, TRF_SOURCE)->stored, made.bytes, made.n);

@@ -84,7 +84,7 @@ static void end(void)
 static void reads_as(const char *text, const char *wanted)
 {
     int32_t ids[MOST], n, i;
-    if (trf_vocab_encode(vocab, text, ids, MOST, &n, &err)) fail_msg("%s", err.message);
+    if (trf_vocab_encode(vocab, text, 0, ids, MOST, &n, &err)) fail_msg("%s", err.message);
     if (n != (int32_t)strlen(wanted))
         fail_msg("'%s': expected '%s', got %d bytes", text, wanted, (int)n);
     for (i = 0; i < n; i++)

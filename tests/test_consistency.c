@@ -135,8 +135,8 @@ static void equal_passes(void **state)
         assert_true(a.sequence_targets == b.sequence_targets &&
                     a.sequence_accuracy == b.sequence_accuracy);
         for (i = 0; i < trf_model_parameter_count(plain.model); i++) {
-            trf_tensor g = trf_trainer_gradient(plain.trainer, i);
-            trf_real *x = kit_numbers(g), *y = kit_numbers(trf_trainer_gradient(twice.trainer, i));
+            trf_tensor g = trf_trainer_tensor(plain.trainer, TRF_GRADIENT, i);
+            trf_real *x = kit_numbers(g), *y = kit_numbers(trf_trainer_tensor(twice.trainer, TRF_GRADIENT, i));
             double size = 0, apart = 0;
             int64_t k;
             for (k = 0; k < trf_tensor_count(&g); k++) {

@@ -868,14 +868,14 @@ static void texts(void **state)
     OK(trf_corpus_create(&c, NULL, &err));
     OK(trf_corpus_create(&wanted, NULL, &err));
     for (i = 0; i < 4; i++) {
-        OK(trf_vocab_encode(v, sources[i], ids[0], 64, &n[0], &err));
-        OK(trf_vocab_encode(pieces, targets[i], ids[1], 64, &n[1], &err));
+        OK(trf_vocab_encode(v, sources[i], 0, ids[0], 64, &n[0], &err));
+        OK(trf_vocab_encode(pieces, targets[i], 0, ids[1], 64, &n[1], &err));
         if (i == 0) assert_true(n[0] == 2 && n[1] == 17);
         OK(trf_corpus_add(wanted, ids[0], n[0], ids[1], n[1], &err));
         OK(trf_corpus_add_text(c, v, sources[i], pieces, targets[i], &err));
     }
     assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
-    OK(trf_vocab_encode(v, "c b", ids[0], 64, &n[0],
+    OK(trf_vocab_encode(v, "c b", 0, ids[0], 64, &n[0],
                         &err)); /* one side alone; the other's text is not read */
     OK(trf_corpus_add(wanted, ids[0], 2, NULL, 0, &err));
     OK(trf_corpus_add(wanted, NULL, 0, ids[0], 2, &err));
@@ -944,81 +944,6 @@ static void texts_refused(void **state)
     trf_vocab_destroy(learning);
 }
 
-/* Chunks are pairs without a source, as if each had been added; or nothing is added. */
-static void chunks(void **state)
-{
-    enum { N = 100 };
-    int32_t ids[N], length, n, k;
-    trf_corpus_options o = trf_corpus_defaults();
-    kit_memory memory;
-    trf_batch batch, other;
-    (void)state;
-    for (k = 0; k < N; k++) ids[k] = 4 + k;
-    o.max_length = 20;
-    for (n = 0; n <= N; n += n < 45 ? 1 : 11)
-        for (length = 1; length <= 20; length += 3) {
-            trf_corpus *c, *by_hand;
-            OK(trf_corpus_create(&c, &o, &err));
-            OK(trf_corpus_create(&by_hand, &o, &err));
-            OK(trf_corpus_add(c, ids, 3, ids, 2, &err));
-            OK(trf_corpus_add(by_hand, ids, 3, ids, 2, &err));
-            OK(trf_corpus_add_chunks(c, ids, n, length, &err));
-            for (k = 0; k < n; k += length)
-                OK(trf_corpus_add(by_hand, NULL, 0, ids + k, length < n - k ? length : n - k,
-                                  &err));
-            assert_int_equal(trf_corpus_facts(c)->pairs, 1 + (n + length - 1) / length);
-            assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(by_hand));
-            OK(trf_corpus_next(c, &batch, &err));
-            OK(trf_corpus_next(by_hand, &other, &err));
-            assert_int_equal(batch.target.count, other.target.count);
-            assert_memory_equal(batch.target.lengths, other.target.lengths,
-                                (size_t)batch.target.count * sizeof n);
-            assert_memory_equal(batch.target.ids, other.target.ids, (size_t)(n + 2) * sizeof n);
-            FAILS(trf_corpus_add_chunks(c, ids, 5, 5, &err), TRF_E_STATE, "corpus", -1);
-            trf_corpus_destroy(c);
-            trf_corpus_destroy(by_hand);
-        }
-    o.hooks = kit_hooks(&memory);
-    for (k = 1; ; k++) {
-        trf_corpus *c;
-        uint64_t before;
-        int failed = 0;
-        OK(trf_corpus_create(&c, &o, &err));
-        OK(trf_corpus_add(c, ids, 3, ids, 2, &err));
-        before = trf__corpus_fingerprint(c);
-        FAILS(trf_corpus_add_chunks(NULL, ids, N, 7, &err), TRF_E_INVALID_ARG, "corpus", -1);
-        FAILS(trf_corpus_add_chunks(c, NULL, N, 7, &err), TRF_E_INVALID_ARG, "ids", -1);
-        FAILS(trf_corpus_add_chunks(c, ids, -1, 7, &err), TRF_E_INVALID_ARG, "n", -1);
-        FAILS(trf_corpus_add_chunks(c, ids, INT64_MIN, 7, &err), TRF_E_INVALID_ARG, "n", -1);
-        FAILS(trf_corpus_add_chunks(c, ids, N, 0, &err), TRF_E_INVALID_ARG, "length", -1);
-        FAILS(trf_corpus_add_chunks(c, ids, N, INT32_MIN, &err), TRF_E_INVALID_ARG, "length", -1);
-        FAILS(trf_corpus_add_chunks(c, ids, N, 21, &err), TRF_E_LIMIT, "n_target", 20);
-        ids[93] = -2;
-        FAILS(trf_corpus_add_chunks(c, ids, N, 7, &err), TRF_E_INVALID_ARG, "target", 93);
-        assert_true(trf_corpus_facts(c)->pairs == 1 && trf_corpus_facts(c)->target_ids == 2);
-        assert_int_equal(trf_corpus_add_chunks(c, ids, N, 7, NULL), TRF_E_INVALID_ARG);
-        ids[93] = 97;
-        assert_int_equal(trf_corpus_facts(c)->pairs, 1);
-        assert_true(trf__corpus_fingerprint(c) == before);
-        trf_corpus_destroy(c);
-        OK(trf_corpus_create(&c, &o, &err));
-        OK(trf_corpus_add(c, ids, 3, ids, 2, &err));
-        memory.fail_at = memory.calls + k;                      /* every allocation failing once */
-        if (trf_corpus_add_chunks(c, ids, N, 3, &err) != TRF_OK) {
-            failed = 1;
-            assert_int_equal(err.status, TRF_E_NOMEM);
-            assert_true(trf__corpus_fingerprint(c) == before && trf_corpus_facts(c)->pairs == 1);
-            OK(trf_corpus_add_chunks(c, ids, N, 3, &err));
-        }
-        memory.fail_at = 0;
-        assert_int_equal(trf_corpus_facts(c)->pairs, 35);
-        trf_corpus_destroy(c);
-        assert_int_equal(memory.live, 0);
-        if (!failed) break;
-    }
-    assert_true(k > 3);
-}
-
 /* From wherever it stands, the corpus begins again as a new one. */
 static void rewinding(void **state)
 {
@@ -1068,7 +993,6 @@ int main(void)
         cmocka_unit_test(epochs_end),
         cmocka_unit_test(texts),
         cmocka_unit_test(texts_refused),
-        cmocka_unit_test(chunks),
         cmocka_unit_test(rewinding),
         cmocka_unit_test(resuming),
         cmocka_unit_test(pools), cmocka_unit_test(seeking_nowhere),

@@ -134,10 +134,10 @@ static void bad_lines(void **state)
     write_file("pairs", text, sizeof text - 1);
     OK(trf_dataset_create(&data, &o, &err));
     s.fail_at = 2;
-    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, &err), TRF_E_FORMAT, "line", 3);
+    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err), TRF_E_FORMAT, "line", 3);
     assert_int_equal(data->texts[0].count + data->unreadable, 0);
     s.n_bad = s.fail_at = 0;
-    OK(trf_dataset_read(data, in_folder("pairs"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err));
     s.fail_at = 7;
     FAILS(trf_dataset_finish(data, &err), TRF_E_FORMAT, "line", 9);
     s.n_bad = 2;
@@ -150,17 +150,17 @@ static void bad_lines(void **state)
         assert_int_equal(s.bad[i].side, wanted[i].side);
         assert_non_null(strstr(s.why[i], wanted[i].why));
     }
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
-    assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "7 left out"));
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 2);
+    assert_non_null(strstr(trf_dataset_results(data)->recipe->reasons, "7 left out"));
     trf_dataset_destroy(data);
     /* without the call reading fails, and finishing leaves out */
     o.bad_line = NULL;
     OK(trf_dataset_create(&data, &o, &err));
-    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, &err), TRF_E_FORMAT, "line", 2);
+    FAILS(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err), TRF_E_FORMAT, "line", 2);
     OK(trf_dataset_add(data, "", "b", &err));
     OK(trf_dataset_add(data, "a", "b", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "1 left out"));
+    assert_non_null(strstr(trf_dataset_results(data)->recipe->reasons, "1 left out"));
     trf_dataset_destroy(data);
     /* empty sides that may stay */
     o.keep_empty = 1;
@@ -169,7 +169,7 @@ static void bad_lines(void **state)
     OK(trf_dataset_add(data, "", "", &err));
     OK(trf_dataset_add(data, "a", "", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 2);
     trf_dataset_destroy(data);
 }
 
@@ -183,7 +183,7 @@ static void names_files(void **state)
     write_file("s", "a\nb\nc\n", 6);
     write_file("t", "a\n\xFF\nc\n", 6);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("s"), in_folder("t"), &err));
+    OK(trf_dataset_read(data, in_folder("s"), in_folder("t"), 0, &err));
     assert_int_equal(s.n_bad, 1);
     assert_true(s.bad[0].side == 1 && s.bad[0].number == 2);
     assert_int_equal(data->texts[0].count, 2);
@@ -220,26 +220,25 @@ static void own_vocabularies(void **state)
     s.fails = 1;
     assert_int_equal(trf_dataset_finish(data, &err), TRF_E_UNSUPPORTED);
     assert_string_equal(err.message, "no vocabulary today");
-    assert_null(trf_dataset_held_out(data));
-    assert_null(trf_dataset_facts(data));
+    assert_null(trf_dataset_results(data));
     s.fails = 0;
     OK(trf_dataset_finish(data, &err));
     assert_true(s.lines[0] == 30 && s.lines[1] == 10);
     assert_true(data->vocab[0] == data->vocab[1]);
     assert_int_equal(trf_vocab_size(data->vocab[0]), 4 + 2);    /* a and b: c is held out */
-    held = trf_dataset_held_out(data);
+    held = trf_dataset_results(data)->held_out;
     assert_true(held && held->source.count == 10);
     assert_int_equal(held->source.ids[0], 3);                   /* unk */
-    assert_int_equal(trf_dataset_facts(data)->held_out.source_unknown, 10);
-    assert_int_equal(trf_dataset_facts(data)->learn.source_unknown, 0);
-    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 60);
-    assert_int_equal(trf_dataset_facts(data)->learn.longest, 2);
+    assert_int_equal(trf_dataset_results(data)->held_out_facts.source_unknown, 10);
+    assert_int_equal(trf_dataset_results(data)->facts.source_unknown, 0);
+    assert_int_equal(trf_dataset_results(data)->facts.target_ids, 60);
+    assert_int_equal(trf_dataset_results(data)->facts.longest, 2);
     assert_string_equal(trf_dataset_held_out_text(data, 9, 0), "cb");
     assert_string_equal(trf_dataset_held_out_text(data, 9, 1), "ba");
     assert_null(trf_dataset_held_out_text(data, 10, 0));
     assert_null(trf_dataset_held_out_text(data, -1, 0));
     assert_null(trf_dataset_held_out_text(data, 0, (trf_side)2));
-    assert_int_equal(trf_dataset_facts(data)->lines.n, 0);             /* they are gone */
+    assert_int_equal(trf_dataset_results(data)->lines.n, 0);             /* they are gone */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->tying, TRF_TIED_ALL);
     trf_model_destroy(model);
@@ -259,19 +258,19 @@ static void held_out_files(void **state)
     write_file("learn", "a\tb\n\tc\nc\td\n", 11);
     write_file("held", "x\ty\nc\td\n", 8);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read_held_out(data, in_folder("held"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("learn"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("held"), NULL, 1, &err));
+    OK(trf_dataset_read(data, in_folder("learn"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
-    lines = trf_dataset_facts(data)->lines;
+    lines = trf_dataset_results(data)->lines;
     assert_true(lines.n == 3 && lines.n_held_out == 2);
     assert_string_equal(lines.source[2], "c");
     assert_string_equal(lines.source[3], "x");
     assert_true(lines.used[0] && !lines.used[1] && lines.used[2]);
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 2);
-    assert_int_equal(trf_dataset_held_out(data)->target.count, 2);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 2);
+    assert_int_equal(trf_dataset_results(data)->held_out->target.count, 2);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read_held_out(data, in_folder("held"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("held"), NULL, 1, &err));
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "held_out", -1);
     trf_dataset_destroy(data);
 }
@@ -306,8 +305,8 @@ static void check_chunks(trf_data_kind kind, int files, int pack, int32_t chunk)
     }
     OK(trf_dataset_finish(data, &err));
     OK(trf_dataset_finish(kept, &err));
-    assert_null(trf_dataset_recipe(data));
-    assert_null(trf_dataset_corpus(data));
+    assert_null(trf_dataset_results(data)->recipe);
+    assert_null(trf_dataset_results(data)->corpus);
     for (i = 0; i < 5; i++) {
         int end = files ? ends[i] : 1;
         for (k = 0; texts[i][k]; k++) stream[n++] = 4 + texts[i][k] - 'a';
@@ -328,23 +327,23 @@ static void check_chunks(trf_data_kind kind, int files, int pack, int32_t chunk)
         n = 0;
     }
     assert_int_equal(s.n_pairs, wanted);
-    assert_int_equal(trf_dataset_facts(data)->learn.pairs, wanted);
+    assert_int_equal(trf_dataset_results(data)->facts.pairs, wanted);
     assert_int_equal(s.n_bad, files ? 0 : 2);           /* the empty text, twice */
     {   /* the corpus has the same ones, in the same order */
-        trf_corpus_options same = trf_dataset_recipe(kept)->corpus;
+        trf_corpus_options same = trf_dataset_results(kept)->recipe->corpus;
         const trf_sequences *x;
         same.shuffle = same.buckets = 0;
-        OK(trf_corpus_set_options(trf_dataset_corpus(kept), &same, &err));
-        OK(trf_corpus_next(trf_dataset_corpus(kept), &batch, &err));
+        OK(trf_corpus_set_options(trf_dataset_results(kept)->corpus, &same, &err));
+        OK(trf_corpus_next(trf_dataset_results(kept)->corpus, &batch, &err));
         x = lead ? &batch.target : &batch.source;
         assert_int_equal(x->count, wanted);
         for (i = 0, at = 0; i < wanted; at += x->lengths[i++]) {
             assert_int_equal(x->lengths[i], s.n[i][lead]);
             assert_memory_equal(x->ids + at, s.pairs[i][lead], (size_t)x->lengths[i] * 4);
         }
-        assert_int_equal(trf_dataset_recipe(kept)->config.kind,
+        assert_int_equal(trf_dataset_results(kept)->recipe->config.kind,
                          lead ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY);
-        assert_int_equal(trf_dataset_recipe(kept)->config.head,
+        assert_int_equal(trf_dataset_results(kept)->recipe->config.head,
                          lead ? TRF_HEAD_NONE : TRF_HEAD_MASKED);
     }
     trf_dataset_destroy(data);
@@ -381,8 +380,8 @@ static void files_of_text(void **state)
     write_file("one", "ab\r\n\nc", 6);
     write_file("two", "d\n", 2);
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
+    OK(trf_dataset_read(data, in_folder("two"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(s.n_pairs, 2);
     same_ids(&s, 0, 1, "4 5 3 31 31 6 2");      /* CR LF is not cut off: 3 is the CR */
@@ -391,18 +390,18 @@ static void files_of_text(void **state)
     o.pair = NULL;
     o.held_out = 1;                             /* the last line, not what ends the file */
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_non_null(trf_dataset_held_out(data));
-    assert_int_equal(trf_dataset_held_out(data)->target.lengths[0], 2);
-    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 6);
+    assert_non_null(trf_dataset_results(data)->held_out);
+    assert_int_equal(trf_dataset_results(data)->held_out->target.lengths[0], 2);
+    assert_int_equal(trf_dataset_results(data)->facts.target_ids, 6);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));    /* two files: the first one ends before the second */
-    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
-    OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, 0, &err));
+    OK(trf_dataset_read(data, in_folder("two"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_facts(data)->learn.pairs, 1);
-    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 7);
+    assert_int_equal(trf_dataset_results(data)->facts.pairs, 1);
+    assert_int_equal(trf_dataset_results(data)->facts.target_ids, 7);
     trf_dataset_destroy(data);
     o.held_out = 3;
     OK(trf_dataset_create(&data, &o, &err));
@@ -411,10 +410,10 @@ static void files_of_text(void **state)
         OK(trf_dataset_add(data, NULL, text, &err));
     }
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_held_out(data)->target.count, 1);
-    assert_int_equal(trf_dataset_held_out(data)->target.lengths[0], 7);
-    assert_int_equal(trf_dataset_held_out(data)->target.ids[0], 4 + 7);
-    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 15);
+    assert_int_equal(trf_dataset_results(data)->held_out->target.count, 1);
+    assert_int_equal(trf_dataset_results(data)->held_out->target.lengths[0], 7);
+    assert_int_equal(trf_dataset_results(data)->held_out->target.ids[0], 4 + 7);
+    assert_int_equal(trf_dataset_results(data)->facts.target_ids, 15);
     assert_null(trf_dataset_held_out_text(data, 0, 1));
     trf_dataset_destroy(data);
     trf_vocab_destroy(vocab);
@@ -455,7 +454,7 @@ static void tags(void **state)
 /* Labels that a model has already; two texts in one source; the faults of labels. */
 static void given_labels(void **state)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_vocab *vocab = letters(TRF_CHARACTERS);
     seen s;
     trf_dataset_options o = asking(&s);
@@ -480,8 +479,8 @@ static void given_labels(void **state)
     OK(trf_dataset_add(data, "c", "  ", &err));
     OK(trf_dataset_add(data, "c", longest, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_string_equal(trf_dataset_facts(data)->labels, o.labels);
-    assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 3);
+    assert_string_equal(trf_dataset_results(data)->labels, o.labels);
+    assert_int_equal(trf_dataset_results(data)->recipe->config.n_labels, 3);
     assert_int_equal(s.n_bad, 5);
     assert_int_equal(s.bad[0].fault, TRF_FAULT_EMPTY);
     assert_string_equal(s.why[1], "7 tokens, at most 6");
@@ -490,22 +489,22 @@ static void given_labels(void **state)
     assert_string_equal(s.why[3], "no label");
     assert_string_equal(s.why[4], "a label of 1099 bytes, at most 1000");
     {
-        trf_corpus_options plain = trf_dataset_recipe(data)->corpus;
+        trf_corpus_options plain = trf_dataset_results(data)->recipe->corpus;
         static const int32_t ids[] = {4, 2, 5, 6}, numbers[] = {1, 0};
         plain.shuffle = plain.buckets = 0;
-        OK(trf_corpus_set_options(trf_dataset_corpus(data), &plain, &err));
-        OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+        OK(trf_corpus_set_options(trf_dataset_results(data)->corpus, &plain, &err));
+        OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
         assert_true(batch.source.count == 2 && batch.source.lengths[0] == 3);
         assert_memory_equal(batch.source.ids, ids, sizeof ids);
         assert_memory_equal(batch.target.ids, numbers, sizeof numbers);
-        FAILS(trf_corpus_set_options(trf_dataset_corpus(data), &plain, &err), TRF_E_STATE, "corpus",
+        FAILS(trf_corpus_set_options(trf_dataset_results(data)->corpus, &plain, &err), TRF_E_STATE, "corpus",
               -1);
-        kit_rewind(trf_dataset_corpus(data));
+        kit_rewind(trf_dataset_results(data)->corpus);
         plain.max_length = 2;
-        FAILS(trf_corpus_set_options(trf_dataset_corpus(data), &plain, &err), TRF_E_LIMIT,
+        FAILS(trf_corpus_set_options(trf_dataset_results(data)->corpus, &plain, &err), TRF_E_LIMIT,
               "max_length", 2);
         FAILS(trf_corpus_set_options(NULL, &plain, &err), TRF_E_INVALID_ARG, "corpus", -1);
-        FAILS(trf_corpus_set_options(trf_dataset_corpus(data), NULL, &err), TRF_E_INVALID_ARG,
+        FAILS(trf_corpus_set_options(trf_dataset_results(data)->corpus, NULL, &err), TRF_E_INVALID_ARG,
               "options", -1);
     }
     trf_dataset_destroy(data);
@@ -532,7 +531,7 @@ static void given_labels(void **state)
     OK(trf_dataset_add(data, "abcdef", "A", &err));
     OK(trf_dataset_add(data, " ", "", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 1);
     assert_string_equal(s.why[0], "2 words, but 1 label");
     assert_string_equal(s.why[1],
                         "1 label that the training data do not have, or of more than 1000 bytes");
@@ -575,18 +574,18 @@ static void kinds_of_labels(void **state)
         if (number) assert_string_equal(s.why[0], "byte 1 of the label: expected a number, got 'x'");
         if (number) assert_string_equal(s.why[1], "1 number, but the first text has 2");
         if (number) assert_string_equal(s.why[5], "byte 1 of the label: expected a number, got '1e39'");
-        if (number) assert_null(trf_dataset_facts(d)->labels);
-        else assert_string_equal(trf_dataset_facts(d)->labels, "a\nb\nc d");
-        trf_dataset_recipe(d)->corpus.shuffle = trf_dataset_recipe(d)->corpus.buckets = 0;
-        OK(trf_corpus_set_options(trf_dataset_corpus(d), &trf_dataset_recipe(d)->corpus, &err));
-        OK(trf_corpus_next(trf_dataset_corpus(d), &batch, &err));
+        if (number) assert_null(trf_dataset_results(d)->labels);
+        else assert_string_equal(trf_dataset_results(d)->labels, "a\nb\nc d");
+        trf_dataset_results(d)->recipe->corpus.shuffle = trf_dataset_results(d)->recipe->corpus.buckets = 0;
+        OK(trf_corpus_set_options(trf_dataset_results(d)->corpus, &trf_dataset_results(d)->recipe->corpus, &err));
+        OK(trf_corpus_next(trf_dataset_results(d)->corpus, &batch, &err));
         assert_int_equal(batch.target.count, number ? 3 : 6);
         for (i = 0; i < 6; i++) {
             if (number) assert_true(trf_label_number(batch.target.ids[i]) == wanted[i]);
             else assert_int_equal(batch.target.lengths[i], lengths[i]);
             if (!number) assert_int_equal(batch.target.ids[i], ids[i]);
         }
-        assert_true(trf_dataset_recipe(d)->learning.metric == TRF_METRIC_LOSS);
+        assert_true(trf_dataset_results(d)->recipe->learning.metric == TRF_METRIC_LOSS);
         OK(trf_dataset_create_model(d, &model, &err));
         assert_int_equal(trf_model_config(model)->n_labels, number ? 2 : 3);
         assert_int_equal(trf_model_config(model)->label_kind, o.label_kind);
@@ -639,7 +638,7 @@ static void lines_that_are_too_long(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     write_file("sources", "abcd\r\nabcde\na\n", 14);
     write_file("targets", "b\nb\nb\xFF\xFF\xFF\xFF\n", 10);
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
     assert_int_equal(s.n_bad, 2);
     assert_true(s.bad[0].fault == TRF_FAULT_LINE && s.bad[0].number == 2 && s.bad[0].side == 0);
     assert_true(s.bad[1].fault == TRF_FAULT_LINE && s.bad[1].number == 3 && s.bad[1].side == 1);
@@ -649,7 +648,7 @@ static void lines_that_are_too_long(void **state)
     trf_dataset_destroy(data);
     o.bad_line = NULL;
     OK(trf_dataset_create(&data, &o, &err));
-    FAILS(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err), TRF_E_FORMAT,
+    FAILS(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err), TRF_E_FORMAT,
           "line", 2);
     trf_dataset_destroy(data);
     o.max_line_bytes = 0;
@@ -666,13 +665,13 @@ static void byte_order_marks(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     write_file("sources", "\xEF\xBB\xBF" "a\n\xEF\xBB\xBF" "b\n", 10);
     write_file("targets", "\xEF\xBB\xBF" "c\nd\n", 7);
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
-    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), 0, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_string_equal(trf_dataset_facts(data)->lines.source[0], "a");
-    assert_string_equal(trf_dataset_facts(data)->lines.target[0], "c");
-    assert_string_equal(trf_dataset_facts(data)->lines.source[1], "\xEF\xBB\xBF" "b");
-    assert_string_equal(trf_dataset_facts(data)->lines.source[2], "a");
+    assert_string_equal(trf_dataset_results(data)->lines.source[0], "a");
+    assert_string_equal(trf_dataset_results(data)->lines.target[0], "c");
+    assert_string_equal(trf_dataset_results(data)->lines.source[1], "\xEF\xBB\xBF" "b");
+    assert_string_equal(trf_dataset_results(data)->lines.source[2], "a");
     trf_dataset_destroy(data);
 }
 
@@ -700,7 +699,7 @@ static void pairs_for_the_caller(void **state)
     s.fails = -1;
     OK(trf_dataset_add(data, "a", "c", &err));
     write_file("pairs", "d\te\nf\tg\n", 8);
-    OK(trf_dataset_read(data, in_folder("pairs"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(s.n_pairs, 4);
     same_ids(&s, 1, 1, "6");
@@ -726,15 +725,15 @@ static void changed_targets(void **state)
         o.source_tokens = o.target_tokens = (trf_tokens)tokens;
         o.held_out = -1;
         OK(trf_dataset_create(&d, &o, &err));
-        OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, &err));
+        OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, 0, &err));
         OK(trf_dataset_finish(d, &err));
-        facts = &trf_dataset_facts(d)->learn;
+        facts = &trf_dataset_results(d)->facts;
         assert_int_equal(facts->changed, tokens == TRF_TOKENS_WORDS ? 3 : 0);
         assert_int_equal(facts->changed_line, tokens == TRF_TOKENS_WORDS ? 2 : 0);
         assert_true(facts->pairs == 6 && facts->different >= 5 && facts->different <= 6);
         if (tokens == TRF_TOKENS_CHARACTERS) assert_int_equal(facts->longest_target, 5);
-        assert_int_equal(trf_dataset_recipe(d)->config.trained_target, facts->longest_target);
-        assert_int_equal(trf_dataset_recipe(d)->config.trained_source, facts->longest_source);
+        assert_int_equal(trf_dataset_results(d)->recipe->config.trained_target, facts->longest_target);
+        assert_int_equal(trf_dataset_results(d)->recipe->config.trained_source, facts->longest_source);
         trf_dataset_destroy(d);
     }
 }
@@ -742,7 +741,7 @@ static void changed_targets(void **state)
 static void token_files(void **state)
 {
     trf_vocab *vocab = letters(TRF_CHARACTERS);
-    trf_token_file_options f = trf_token_file_defaults();
+    trf_token_file_options f = {NULL, NULL, 0, 0, 0, {NULL, NULL, NULL, NULL, NULL}};
     trf_dataset_options o = trf_dataset_defaults();
     const trf_line held = {"b", "a", NULL, 0, 1, 0};
     trf_token_file *file;
@@ -767,17 +766,17 @@ static void token_files(void **state)
     FAILS(trf_dataset_add(data, "a", "b", &err), TRF_E_STATE, "token_file", -1);
     OK(trf_dataset_add_line(data, &held, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_facts(data)->learn.pairs, 30);
-    assert_int_equal(trf_dataset_facts(data)->learn.source_ids, 60);
-    assert_int_equal(trf_dataset_facts(data)->held_out.pairs, 1);
-    assert_int_equal(trf_dataset_held_out(data)->source.ids[0], 5);
+    assert_int_equal(trf_dataset_results(data)->facts.pairs, 30);
+    assert_int_equal(trf_dataset_results(data)->facts.source_ids, 60);
+    assert_int_equal(trf_dataset_results(data)->held_out_facts.pairs, 1);
+    assert_int_equal(trf_dataset_results(data)->held_out->source.ids[0], 5);
     assert_int_equal(data->stats.target_tokens, 60);
-    OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+    OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
     assert_int_equal(batch.source.count, 30);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));                    /* and without pairs held out */
     OK(trf_dataset_finish(data, &err));
-    assert_null(trf_dataset_held_out(data));
+    assert_null(trf_dataset_results(data)->held_out);
     trf_dataset_destroy(data);
     o.max_length = 1;
     OK(trf_dataset_create(&data, &o, &err));
@@ -856,9 +855,9 @@ static void refuses(void **state)
     FAILS(trf_dataset_create(&data, &o, &err), TRF_E_INVALID_ARG, "device.threads", -1);
     OK(trf_dataset_create(&data, NULL, &err));
     FAILS(trf_dataset_add_line(data, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
-    FAILS(trf_dataset_read_held_out(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "source", -1);
-    assert_null(trf_dataset_facts(data));
-    assert_null(trf_dataset_facts(NULL));
+    FAILS(trf_dataset_read(data, NULL, NULL, 1, &err), TRF_E_INVALID_ARG, "source", -1);
+    assert_null(trf_dataset_results(data));
+    assert_null(trf_dataset_results(NULL));
     trf_dataset_destroy(data);
 }
 
@@ -881,7 +880,7 @@ static void repeated_texts(void **state)
         OK(trf_dataset_add(data, NULL, text, &err));
     }
     OK(trf_dataset_finish(data, &err));
-    lines = trf_dataset_facts(data)->lines;
+    lines = trf_dataset_results(data)->lines;
     assert_int_equal(lines.n + lines.n_held_out, LINES * COPIES);
     for (i = 0; i < lines.n; i++) if (lines.used[i]) seen[atoi(lines.target[i] + 1)] = 1;
     for (i = 0; i < LINES; i++) learnt += seen[i];

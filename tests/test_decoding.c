@@ -597,8 +597,19 @@ static void rounds_do_not_matter(void **state)
         memcpy(ids[i], trf_translator_answer(t, i, 0)->ids, (size_t)n[i] * sizeof **ids);
     }
     trf_translator_destroy(t);
+    /* 0: by the size of a step's largest product */
+    search.max_sentences = 0;
+    for (most = 3; most <= 1024; most += 1021) {
+        search.beam = most;
+        t = translator_of(learnt, &search);
+        assert_int_equal(t->search.max_sentences, most == 3 ? 32 : 1);
+        assert_int_equal(trf_translator_memory(trf_model_config(learnt), &search, 64, 9, NULL),
+                         trf_translator_memory(trf_model_config(learnt), &t->search, 64, 9, NULL));
+        trf_translator_destroy(t);
+    }
+    search.beam = 3;
     for (most = 1; most < PAIRS; most += 6) {
-        search.max_sentences = most;
+        search.max_sentences = most - 1;
         search.max_tokens = most == 7 ? 3 : 4096;
         t = translator_of(learnt, &search);
         OK(trf_translate(t, x, NULL, &err));

@@ -307,7 +307,7 @@ static void test_noam(void **state)
 {
     trf_train_options t = trf_train_defaults();
     (void)state;
-    trf_train_set_conventions(&t, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, &t, TRF_CONVENTIONS_PAPER);
     assert_int_equal(t.schedule, TRF_NOAM);
     assert_int_equal(t.warmup, 4000);
     assert_near(trf_learning_rate(&t, 512, 1) / 1.746928107e-07, 1, 1e-9);
@@ -469,7 +469,7 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
     trainer = new_trainer(model, &t);
     assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor g = trf_trainer_gradient(trainer, i);
+        trf_tensor g = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
         for (k = 0; k < trf_tensor_count(&g); k++)
             g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
     }
@@ -530,7 +530,7 @@ static void check_count(const trf_config *config, int64_t want)
 
 static void test_parameter_counts(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_tying tyings[4] = { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL, TRF_TIED_EMBEDDINGS };
     int tying, bias, final_norm;
     (void)state;
@@ -560,22 +560,22 @@ static void test_parameter_counts(void **state)
    more. */
 static void test_parameter_counts_of_the_paper(void **state)
 {
-    trf_config c = trf_config_base();
+    trf_config c = trf_config_preset(TRF_BASE);
     size_t bytes;
     (void)state;
     c.source_vocab = c.target_vocab = 37000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     assert_int_equal(closed_form(&c), 101007496);
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 101007496u * sizeof(trf_real) && bytes < 101107496u * sizeof(trf_real));
     c.tying = TRF_TIED_ALL; c.generator_bias = 0;
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 63082496u * sizeof(trf_real) && bytes < 63182496u * sizeof(trf_real));
-    c = trf_config_big();
+    c = trf_config_preset(TRF_BIG);
     c.source_vocab = c.target_vocab = 37000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     assert_int_equal(closed_form(&c), 290058376);
-    bytes = trf_model_memory(&c, NULL);
+    bytes = kit_model_memory(&c);
     assert_true(bytes >= 290058376u * sizeof(trf_real) && bytes < 290158376u * sizeof(trf_real));
 }
 
@@ -636,7 +636,7 @@ static void test_presets(void **state)
         memset(&o, 0x11, sizeof o);
         rest = c;
         others = o;
-        trf_config_set_conventions(&c, whose);
+        trf_set_conventions(&c, NULL, whose);
         assert_int_equal(c.activation, TRF_RELU);
         assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.segments && !c.source_bos);
         assert_true(!c.kv_heads && !c.d_head && c.attention_scale == 0 && !c.scale_logits);
@@ -670,7 +670,7 @@ static void test_presets(void **state)
         rest.embedding_init = c.embedding_init;
         rest.source_eos = c.source_eos; rest.decoder_start = c.decoder_start;
         assert_memory_equal(&c, &rest, sizeof c);
-        trf_train_set_conventions(&o, whose);
+        trf_set_conventions(NULL, &o, whose);
         assert_int_equal(o.optimizer, TRF_ADAM);
         assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) &&
                     o.epsilon == (paper ? 1e-9 : 1e-8));
@@ -701,7 +701,8 @@ static void test_presets(void **state)
 /* What the public part and README say that a program gets without saying anything. */
 static void test_defaults(void **state)
 {
-    trf_config tiny = trf_config_tiny(), base = trf_config_base(), big = trf_config_big();
+    trf_config tiny = trf_config_preset(TRF_TINY), base = trf_config_preset(TRF_BASE);
+    trf_config big = trf_config_preset(TRF_BIG), none = trf_config_preset(TRF_PRESET_COUNT);
     trf_train_options o = trf_train_defaults();
     trf_search search = trf_search_defaults();
     trf_sampling sampling = trf_sampling_defaults();
@@ -714,7 +715,7 @@ static void test_defaults(void **state)
     assert_true(base.encoder_layers == 6 && base.decoder_layers == 6 && base.d_model == 512 &&
                 base.d_ff == 2048 && base.n_heads == 8);
     assert_true(big.encoder_layers == 6 && big.decoder_layers == 6 && big.d_model == 1024 &&
-                big.d_ff == 4096 && big.n_heads == 16);
+                big.d_ff == 4096 && big.n_heads == 16 && none.d_model == 0);
     assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 &&
                 tiny.unk == 3);
     assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 &&
@@ -772,10 +773,7 @@ static void test_numbers(void **state)
     for (i = 0; i < (int)(sizeof statuses / sizeof *statuses); i++) {
         assert_int_equal(statuses[i].status, -i);
         assert_string_equal(trf_status_name((trf_status)-i), statuses[i].name);
-        assert_true(!i || strcmp(trf_status_text((trf_status)-i), trf_status_text((trf_status)(1 - i))));
     }
-    assert_string_equal(trf_status_text(TRF_E_LIMIT), "a size is beyond a limit");
-    assert_string_equal(trf_status_text((trf_status)-99), "an unknown status");
     assert_true(TRF_ENCODER_DECODER == 0 && TRF_ENCODER_ONLY == 1 && TRF_DECODER_ONLY == 2);
     assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2 && TRF_GELU_TANH == 3);
     assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 &&
@@ -806,7 +804,7 @@ static void test_numbers(void **state)
 /* Every matrix begins with numbers of its own. */
 static void test_initial_weights_differ(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     int32_t i, k, n;
     (void)state;
@@ -837,7 +835,7 @@ static void test_initial_weights_differ(void **state)
 
 static void test_initial_weights(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     double largest, deviation;
     (void)state;
@@ -923,7 +921,7 @@ static void write_row(trf_model *model, int32_t to, int32_t from)
     trf_tensor w;
     int i;
     if (index < 0) index = trf_model_parameter_index(model, "src_embed.weight");
-    w = trf_trainer_parameter(trainer, index);
+    w = trf_trainer_tensor(trainer, TRF_PARAMETER, index);
     for (i = 0; i < 16; i++) w.data[to * 16 + i] = from < 0 ? 0 : w.data[from * 16 + i];
     trf_trainer_destroy(trainer);
 }
@@ -1013,7 +1011,7 @@ static void test_training_is_not_padded(void **state)
     assert_int_equal(trf_trainer_forward_backward(together, &batch, &report, NULL), TRF_OK);
     assert_near(loss / 18, report.loss, 1e-5);
     for (k = 0; k < trf_model_parameter_count(model); k++) {
-        trf_tensor a = trf_trainer_gradient(together, k), b = trf_trainer_gradient(alone, k);
+        trf_tensor a = trf_trainer_tensor(together, TRF_GRADIENT, k), b = trf_trainer_tensor(alone, TRF_GRADIENT, k);
         int64_t n = trf_tensor_count(&a), j;
         double largest = 0;
         for (j = 0; j < n; j++)
@@ -1045,7 +1043,7 @@ static void test_targets_end_with_eos(void **state)
     assert_int_equal(trf_trainer_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, 14 + 4);
     assert_int_equal(report.source_tokens, 14 + 4);
-    g = trf_trainer_gradient(trainer, trf_model_parameter_index(model, "generator.bias"));
+    g = trf_trainer_tensor(trainer, TRF_GRADIENT, trf_model_parameter_index(model, "generator.bias"));
     for (v = 0; v < 12;
          v++) /* p - q summed over tokens: negative where the token is wanted often enough */
         if (v == c.pad || v == c.bos || v == c.unk) assert_true(g.data[v] > 0);

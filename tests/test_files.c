@@ -608,7 +608,7 @@ static void test_every_bit(void **state)
         status = trf_file_open(&file, path, &options, &err);
         if (bit / 8 >= data && status) fail_msg("bit %d of the data: %s", (int)bit, err.message);
         if (status) { assert_told(&err, status, "bit"); refused++; continue; }
-        for (i = 0; i < trf_file_count(file); i++) {
+        for (i = 0; i < kit_file_tensors(file); i++) {
             trf_file_entry entry = trf_file_at(file, i);
             trf_real numbers[16];
             int64_t count = (int64_t)entry.bytes / trf__dtype_of(entry.dtype)->bytes;
@@ -705,7 +705,7 @@ static void test_round_trip(void **state)
     (void)state;
     assert_int_equal(write_small(NULL, path, &err), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
-    assert_int_equal(trf_file_count(file), 5);
+    assert_int_equal(kit_file_tensors(file), 5);
     entry = trf_file_at(file, 0);
     assert_string_equal(entry.name, "encoder.weight");
     assert_string_equal(entry.dtype, "F32");
@@ -837,7 +837,7 @@ static void test_many(void **state)
                                      NULL),
                      TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_file_count(file), COUNT);
+    assert_int_equal(kit_file_tensors(file), COUNT);
     assert_int_equal(kit_file_texts(file), COUNT + 1);
     for (i = 0; i < COUNT; i += 7) assert_int_equal(trf__file_find(file, out[i].name), i);
     assert_true(integer_at(path, trf_file_at(file, 777), 0) == INT64_MIN);
@@ -908,7 +908,7 @@ static void test_halves(void **state)
         uint16_t sixteen[16];
         trf_real one[16], other[16];
         for (i = 0; i < 16; i++) sixteen[i] = (uint16_t)(bits + i);
-        trf__widen(one, (const unsigned char *)sixteen, 16, 0);
+        trf__widen_16_bits(one, (const unsigned char *)sixteen, 16, 0);
         trf__widen_halves(other, (const unsigned char *)sixteen, 16);
         for (i = 0; i < 16; i++) {
             const float wanted = (float)trf__from_half(bits + (uint32_t)i);
@@ -916,7 +916,7 @@ static void test_halves(void **state)
             else assert_true(one[i] != one[i] && other[i] != other[i]);
             if (wanted == wanted) assert_memory_equal(&other[i], &wanted, 4);
         }
-        trf__widen(one, (const unsigned char *)sixteen, 16, 1);
+        trf__widen_16_bits(one, (const unsigned char *)sixteen, 16, 1);
         for (i = 0; i < 16; i++) assert_int_equal(trf__float_bits(one[i]), (bits + i) << 16);
     }
 #endif
@@ -1027,7 +1027,7 @@ static void test_open_arguments(void **state)
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     trf_file_close(file);
     trf_file_close(NULL);
-    assert_int_equal(trf_file_count(NULL), 0);
+    assert_int_equal(kit_file_tensors(NULL), 0);
     assert_int_equal(kit_file_texts(NULL), 0);
     assert_null(trf_file_metadata(NULL, "k"));
     assert_null(trf_file_at(NULL, 0).name);
@@ -1172,7 +1172,7 @@ static void test_interrupted(void **state)
 static void test_one_pass(void **state)
 {
     const char *path = in_folder("model.safetensors");
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_load_options options = trf_load_defaults();
     trf_model *model = NULL;
     int64_t at, end, gaps = 0;

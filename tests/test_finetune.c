@@ -325,7 +325,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     hash_each(before, &l);
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-        trf_tensor g = trf_trainer_gradient(l.trainer, i);
+        trf_tensor g = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
         trf_real *numbers = kit_numbers(g);
         for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) &&
                     k < trf_tensor_count(&g);
@@ -377,16 +377,13 @@ static void frozen_and_tied(void **state)
           -1);
     assert_int_equal(n, 0);
     OK(trf_trainer_freeze(l.trainer, "src_embed.weight", 1, &n, &err));
-    assert_int_equal(trf_trainer_is_frozen(l.trainer,
-                                           trf_model_parameter_index(l.model, "src_embed.weight")),
-                     1);
-    assert_int_equal(trf_trainer_is_frozen(
-                         l.trainer,
-                         trf_model_parameter_index(l.model, "encoder.layers.0.linear1.weight")),
-                     0);
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, -1), 0);
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_count(l.model)), 0);
-    assert_int_equal(trf_trainer_is_frozen(NULL, 0), 0);
+    assert_int_equal(n, 1);
+    OK(trf_trainer_freeze(l.trainer, "src_embed.weight", -1, &n, &err));
+    assert_int_equal(n, 1);
+    OK(trf_trainer_freeze(l.trainer, "encoder.*", -1, &n, &err));
+    assert_int_equal(n, 0);
+    FAILS(trf_trainer_freeze(l.trainer, "tgt_embed.*", -1, &n, &err), TRF_E_INVALID_ARG, "pattern", -1);
+    OK(trf_trainer_freeze(l.trainer, "*", -1, &n, &err));
     assert_int_equal(n, 1);
     hash = hash_tensor(HASH_START, trf_model_parameter(l.model, 0));
     assert_string_equal(trf_model_parameter(l.model, 0).name, "src_embed.weight");
@@ -412,13 +409,13 @@ static void frozen_and_skipped(void **state)
     (void)state;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, frozen), 3, HUGE_VAL);
     OK(trf_trainer_update(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(report.gradient_norm < 100);
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
-    kit_set(trf_trainer_gradient(l.trainer, other), 5, -HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, other), 5, -HUGE_VAL);
     hash = hash_weights(HASH_START, l.model);
     OK(trf_trainer_update(l.trainer, NULL, &err));
     OK(trf_trainer_freeze(l.trainer, "*embed*", 1, NULL, &err));
@@ -564,11 +561,12 @@ static void freezing_refused(void **state)
           -1);
     FAILS(trf_trainer_freeze(l.trainer, "", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", 2, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
-    FAILS(trf_trainer_freeze(l.trainer, "*", -1, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
+    FAILS(trf_trainer_freeze(l.trainer, "*", -2, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
     OK(trf_trainer_forward_backward(l.trainer, &batch, NULL, &err));
     n = 5;
     FAILS(trf_trainer_freeze(l.trainer, "*", 1, &n, &err), TRF_E_STATE, "gradients", 0);
     assert_int_equal(n, 0);
+    OK(trf_trainer_freeze(l.trainer, "*", -1, NULL, &err));     /* this changes nothing */
     OK(trf_trainer_update(l.trainer, NULL, &err));
     step(&same, &batch);
     assert_true(hash_state(l.trainer) == hash_state(same.trainer));     /* nothing was frozen */

@@ -151,7 +151,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
         compare_number(o, "nll", report.nll, (double)want[1]);
         compare_number(o, "accuracy", report.accuracy, (double)want[2]);
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor g = trf_trainer_gradient(trainer, i);
+            trf_tensor g = trf_trainer_tensor(trainer, TRF_GRADIENT, i);
             snprintf(name, sizeof name, "gradient.%s", g.name);
             compare(o, expected, name, g.data, trf_tensor_count(&g), 1,
                     1.0 / (double)report.target_tokens, 0, 0);
@@ -192,7 +192,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
 
 static void options_of(int index, trf_config *config, trf_train_options *training, trf_batch *batch)
 {
-    *config = trf_config_tiny();
+    *config = trf_config_preset(TRF_TINY);
     *training = trf_train_defaults();
     config->norm_place =
         TRF_POST_NORM; /* what the cases begin with: tools/parity/make_goldens.py */

@@ -415,7 +415,7 @@ static void refusals(void **state)
         int good = i == TRF_WEIGHTS_FULL || i == TRF_WEIGHTS_BF16 || i == TRF_WEIGHTS_INT8;
         search.weights = sampling.weights = (trf_weights)i;
         FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_search_check(&search, NULL, &err));
-        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_sampling_check(&sampling, NULL, &err));
+        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf__sampling_check(&sampling, NULL, &err));
         if (!good) assert_true(err.message[0] && !strcmp(err.what, "weights"));
     }
     search.weights = sampling.weights = TRF_WEIGHTS_INT8;

@@ -114,13 +114,13 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     options.kind = kind;
     options.updates = updates;
     OK(trf_dataset_create(&data, &options, &err));
-    OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
+    OK(trf_dataset_read(data, in_folder(pairs), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
-    recipe = trf_dataset_recipe(data);
+    recipe = trf_dataset_results(data)->recipe;
     recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;     /* as trf */
     OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
-    OK(trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+    OK(trf_trainer_learn(trainer, trf_dataset_results(data)->corpus, trf_dataset_results(data)->held_out, &recipe->learning,
                  &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
     assert_int_equal(report.updates, updates);
@@ -165,9 +165,9 @@ static void in_one_call(void **state)
     report.updates = 5;
     FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_STATE, "data", -1);
     assert_true(!model && !report.updates);             /* and the data set is as before */
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_finish(data, &err));
-    trf_dataset_recipe(data)->config.device.products = TRF_PRODUCTS_BUILT_IN;
+    trf_dataset_results(data)->recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;
     OK(trf_dataset_train(data, &model, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == UPDATES);
     assert_true(said.n >= 2 && said.n <= 2 + (int)difftime(time(NULL), began));
@@ -182,7 +182,7 @@ static void in_one_call(void **state)
     assert_memory_equal(one, steps, n);
     free(one);
     free(steps);
-    trf_dataset_recipe(data)->training.hooks.cancel = always;       /* a failure leaves no model */
+    trf_dataset_results(data)->recipe->training.hooks.cancel = always;       /* a failure leaves no model */
     FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_CANCELLED, "cancel", -1);
     assert_null(model);
     FAILS(trf_dataset_train(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "model", -1);
@@ -194,7 +194,7 @@ static void in_one_call(void **state)
     FAILS(trf_dataset_train(NULL, &model, NULL, &err), TRF_E_INVALID_ARG, "data", -1);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &options, &err));      /* it finishes what is not finished */
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_train(data, &model, NULL, &err));
     OK(trf_dataset_train(data, &again, NULL, &err));    /* twice the same */
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
@@ -375,15 +375,15 @@ static void efforts(void **state)
     FAILS(trf_dataset_create(&data, &options, &err), TRF_E_INVALID_ARG, "effort", -1);
     options.effort = TRF_EFFORT_BEST;
     OK(trf_dataset_create(&data, &options, &err));
-    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, 0, &err));
     OK(trf_dataset_train(data, &model, &report, &err));
     assert_int_equal(done, 4);
     assert_true(report.updates == 12);
-    trf_dataset_recipe(data)->teachers = 0;
+    trf_dataset_results(data)->recipe->teachers = 0;
     OK(trf_dataset_train(data, &alone, NULL, &err));
     assert_int_equal(done, 5);      /* the same seed, but nobody taught it */
     assert_true(hash_weights(HASH_START, model) != hash_weights(HASH_START, alone));
-    trf_dataset_recipe(data)->teachers = TRF_MAX_MODELS + 1;
+    trf_dataset_results(data)->recipe->teachers = TRF_MAX_MODELS + 1;
     trf_model_destroy(model);
     FAILS(trf_dataset_train(data, &model, NULL, &err), TRF_E_INVALID_ARG, "teachers", -1);
     assert_null(model);
@@ -775,7 +775,7 @@ static int32_t held_ids[2 * PAIRS], held_lengths[PAIRS];
 
 static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_corpus_options k = trf_corpus_defaults();
     rig r;
@@ -1410,7 +1410,7 @@ static trf_real *all_weights(const trf_model *model, trf_trainer *averaged, int6
              *to = all;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = averaged ? trf_trainer_averaged(averaged, i) : trf_model_parameter(model, i);
+        trf_tensor w = averaged ? trf_trainer_tensor(averaged, TRF_AVERAGE, i) : trf_model_parameter(model, i);
         OK(trf_tensor_read(&w, to, trf_tensor_count(&w), &err));
         to += trf_tensor_count(&w);
     }
@@ -1424,13 +1424,15 @@ static void averages(void **state)
 {
     trf_batch batch;
     uint64_t before;
+    trf_model *model;
+    trf_trainer *trainer;
     trf_real *want, *raw, *average;
     double most = 0, share;
     int64_t n, i;
     int step;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_trainer_begin_average(r.trainer, &err));
+    OK(trf_trainer_average(r.trainer, 1, &err));
     want = all_weights(r.model, NULL, &n);
     for (step = 1; step <= 120; step++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
@@ -1468,17 +1470,34 @@ static void averages(void **state)
         OK(trf_corpus_next(r.corpus, &batch, &err));
         if (i == 0) OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
         else if (i == 1) OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err));
-        else assert_non_null(trf_trainer_parameter(r.trainer, 0).device_data);
+        else assert_non_null(trf_trainer_tensor(r.trainer, TRF_PARAMETER, 0).device_data);
         before = weights_hash(r.model);
         OK(trf_trainer_use_average(r.trainer, 0, &err));
         assert_true(weights_hash(r.model) == before);
         OK(trf_trainer_average(r.trainer, 0.1, &err));
     }
+    /* a checkpoint's average goes on; share 1 begins another one */
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("averaged"), NULL, &err));
+    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("averaged"), NULL, NULL, &err));
+    OK(trf_trainer_use_average(r.trainer, 1, &err));
+    OK(trf_trainer_use_average(trainer, 1, &err));
+    before = weights_hash(r.model);
+    assert_true(weights_hash(model) == before);
+    OK(trf_trainer_use_average(r.trainer, 0, &err));
+    OK(trf_trainer_use_average(trainer, 0, &err));
+    assert_true(weights_hash(model) != before && weights_hash(model) == weights_hash(r.model));
+    OK(trf_trainer_average(trainer, 1, &err));
+    OK(trf_trainer_use_average(trainer, 1, &err));
+    assert_true(weights_hash(model) == weights_hash(r.model));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     FAILS(trf_trainer_average(r.trainer, 0.1, &err), TRF_E_STATE, "average", -1);
     FAILS(trf_trainer_use_average(r.trainer, 1, &err), TRF_E_STATE, "average", -1);
-    assert_null(trf_trainer_averaged(r.trainer, 0).device_data);
+    assert_null(trf_trainer_tensor(r.trainer, TRF_AVERAGE, 0).device_data);
     end_rig(&r);
 }
 
@@ -1581,29 +1600,28 @@ static void refused_files(void **state)
     OK(trf_dataset_create(&data, NULL, &err));
     for (i = 0; i < sizeof files / sizeof *files; i++) {
         write_file("bad.tsv", files[i].text, files[i].n);
-        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, &err), TRF_E_FORMAT, "line",
+        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, 0, &err), TRF_E_FORMAT, "line",
               files[i].where);
         assert_non_null(strstr(err.message, "bad.tsv"));
     }
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1); /* nothing of them is there */
     write_file("one", "a\nb\nc\n", 6);
     write_file("two", "a\nb\n", 4);
-    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err), TRF_E_FORMAT, "line",
+    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err), TRF_E_FORMAT, "line",
           -1);
-    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), &err), TRF_E_FORMAT, "line",
+    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), 0, &err), TRF_E_FORMAT, "line",
           -1);
-    assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, &err), TRF_E_IO);
+    assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, 0, &err), TRF_E_IO);
     FAILS(trf_dataset_add(data, "a", NULL, &err), TRF_E_INVALID_ARG, "target", -1);
     FAILS(trf_dataset_add(data, NULL, "a", &err), TRF_E_INVALID_ARG, "source", -1);
     assert_int_equal(trf_dataset_add(data, "a", "\xFF", &err), TRF_E_FORMAT);
     OK(trf_dataset_add(data, "", "a", &err));
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);     /* an empty side */
-    assert_null(trf_dataset_recipe(data));
-    assert_null(trf_dataset_corpus(data));
+    assert_null(trf_dataset_results(data));
     OK(trf_dataset_add(data, "a", "a", &err));                          /* it is as it was before */
     OK(trf_dataset_finish(data, &err));
-    assert_null(trf_dataset_held_out(data));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
+    assert_null(trf_dataset_results(data)->held_out);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 1);
     FAILS(trf_dataset_add(data, "a", "a", &err), TRF_E_STATE, "data", -1);
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);
     trf_dataset_destroy(data);
@@ -1625,12 +1643,12 @@ static void kinds_of_data(void **state)
     o.source_tokens = o.target_tokens = TRF_TOKENS_WORDS;
     o.seed = 7;
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_true(trf_dataset_recipe(data)->config.seed == 7 &&
-                trf_dataset_recipe(data)->training.seed == 7 &&
-                trf_dataset_recipe(data)->corpus.seed == 7);
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 3);
+    assert_true(trf_dataset_results(data)->recipe->config.seed == 7 &&
+                trf_dataset_results(data)->recipe->training.seed == 7 &&
+                trf_dataset_results(data)->recipe->corpus.seed == 7);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 3);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_vocab_size(trf_model_vocab(model, TRF_SOURCE)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
@@ -1640,7 +1658,7 @@ static void kinds_of_data(void **state)
     write_file("two", "x\ny\n", 4);
     o.source_tokens = TRF_TOKENS_CHARACTERS;            /* to which CR would be one */
     OK(trf_dataset_create(&data, &o, &err));
-    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), 0, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(data->stats.source_vocab, 4 + 2);
     trf_dataset_destroy(data);
@@ -1652,11 +1670,11 @@ static void kinds_of_data(void **state)
     text[1199] = 0;
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs,
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs,
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
-    assert_int_equal(trf_dataset_facts(data)->stream, 1);
-    OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+    assert_int_equal(trf_dataset_results(data)->stream, 1);
+    OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
     assert_true(batch.place.epoch == 0 && batch.place.batch == 0);      /* looking has not moved it */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_string_equal(trf_model_metadata(model, "trained.stream"), "1");
@@ -1668,15 +1686,15 @@ static void kinds_of_data(void **state)
     for (i = 0; i < 10; i++) OK(trf_dataset_add(data, NULL, "a text", &err));
     OK(trf_dataset_add(data, NULL, text + 600, &err));
     OK(trf_dataset_add(data, NULL, "a text", &err));
-    assert_null(trf_dataset_facts(data));
+    assert_null(trf_dataset_results(data));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 13);
-    assert_int_equal(trf_dataset_facts(data)->stream, 0);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 13);
+    assert_int_equal(trf_dataset_results(data)->stream, 0);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_null(trf_model_metadata(model, "trained.stream"));
     trf_model_destroy(model);
     trf_dataset_destroy(data);
-    assert_null(trf_dataset_facts(NULL));
+    assert_null(trf_dataset_results(NULL));
 }
 
 /* Labels: their names, which pairs are left out, and what no training can have. */
@@ -1699,8 +1717,8 @@ static void labels(void **state)
     OK(trf_dataset_add(data, "c d", " \t", &err));
     OK(trf_dataset_add(data, "", "first", &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_recipe(data)->learning.metric, TRF_METRIC_ACCURACY);
-    assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "2 left out"));
+    assert_int_equal(trf_dataset_results(data)->recipe->learning.metric, TRF_METRIC_ACCURACY);
+    assert_non_null(strstr(trf_dataset_results(data)->recipe->reasons, "2 left out"));
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY &&
                 trf_model_config(model)->head == TRF_HEAD_MEAN);
@@ -1740,7 +1758,7 @@ static void labels(void **state)
     OK(trf_dataset_add(data, " the  dog ", "D N", &err));
     OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, 1);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS &&
                 trf_model_config(model)->n_labels == 2);
@@ -1754,7 +1772,7 @@ static void labels(void **state)
     {
         static const int32_t want[] = {0, -1, -1, 1};
         trf_batch batch;
-        OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+        OK(trf_corpus_next(trf_dataset_results(data)->corpus, &batch, &err));
         assert_true(batch.target.count == 1 && batch.target.lengths[0] == 4);
         assert_memory_equal(batch.target.ids, want, sizeof want);
     }
@@ -1770,9 +1788,9 @@ static void labels(void **state)
         OK(trf_dataset_add(data, line, text, &err));
     }
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 41);
-    assert_true(trf_dataset_held_out(data)->source.count > 20 &&
-                trf_dataset_held_out(data)->source.count < 60);
+    assert_int_equal(trf_dataset_results(data)->recipe->config.n_labels, 41);
+    assert_true(trf_dataset_results(data)->held_out->source.count > 20 &&
+                trf_dataset_results(data)->held_out->source.count < 60);
     trf_dataset_destroy(data);
     o.held_out = -1;
     OK(trf_dataset_create(&data, &o, &err));
@@ -1833,7 +1851,7 @@ static void note_log(void *user, int level, const char *message)
 
 static void warnings(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_learn_options learn = trf_learn_defaults();
     trf_model *model;
@@ -1960,7 +1978,7 @@ static void learn_averages(void **state)
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     int i;
     (void)state;
-    OK(trf_trainer_begin_average(r.trainer, &err));
+    OK(trf_trainer_average(r.trainer, 1, &err));
     for (i = 1; i <= 12; i++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
         OK(trf_trainer_step(r.trainer, &batch, NULL, &err));
@@ -1986,7 +2004,6 @@ static void learn_averages(void **state)
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
     /* an average that is applied over the best weights gives these back, and the run still goes on
        from those of its last update */
-    OK(trf_trainer_begin_average(r.trainer, &err));
     OK(trf_trainer_use_average(r.trainer, 1, &err));
     assert_true(weights_hash(r.model) == want[2]);
     OK(trf_trainer_use_average(r.trainer, 0, &err));
@@ -2073,7 +2090,7 @@ static void half_a_pair(void **state)
     }
     assert_true(failures > 3);
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_facts(trf_dataset_corpus(data))->pairs, added - 1);
+    assert_int_equal(trf_corpus_facts(trf_dataset_results(data)->corpus)->pairs, added - 1);
     trf_dataset_destroy(data);
     assert_int_equal(memory.live, 0);
     o = trf_dataset_defaults(); /* as many held out as there are leave nothing */

@@ -700,7 +700,7 @@ static void test_reader(void **state)
 static int has(const char *text, const char *part) { return strstr(text, part) != NULL; }
 
 /* The part of a parameter, from its name. */
-static int64_t *part_of(trf_weight_counts *n, const char *name)
+static int64_t *part_of(trf_model_size *n, const char *name)
 {
     int decoder = !strncmp(name, "decoder.", 8);
     if (has(name, "positions") || has(name, "segments")) return &n->positions;
@@ -753,7 +753,7 @@ static void test_count_weights(void **state)
     (void)state;
     for (round = 0; round < (KIT_AGAIN ? 20 : 300); round++) {
         trf_config c = random_config();
-        trf_weight_counts got, want;
+        trf_model_size got, want;
         trf_model *model = NULL;
         trf_error err;
         int32_t i;
@@ -764,8 +764,9 @@ static void test_count_weights(void **state)
             *part_of(&want, w.name) += trf_tensor_count(&w);
         }
         want.total = trf_model_parameter_total(model);
+        want.memory = kit_model_memory(&c);
         memset(&got, 0x5A, sizeof got);
-        assert_int_equal(trf_count_weights(&c, &got, &err), TRF_OK);
+        assert_int_equal(trf_config_check(&c, &got, &err), TRF_OK);
         if (memcmp(&got, &want, sizeof got))
             fail_msg("round %d: %lld of %lld", round, (long long)got.total, (long long)want.total);
         trf_model_destroy(model);
@@ -776,37 +777,37 @@ static void test_count_weights(void **state)
    million). */
 static void test_count_known(void **state)
 {
-    trf_config c = trf_config_base();
-    trf_weight_counts n;
+    trf_config c = trf_config_preset(TRF_BASE);
+    trf_model_size n;
     trf_error err;
     (void)state;
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PAPER);
     c.source_vocab = c.target_vocab = 37000;
-    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_int_equal(trf_config_check(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 512 + 44138496);
     assert_int_equal(n.generator, 0);
-    c = trf_config_big();
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    c = trf_config_preset(TRF_BIG);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PAPER);
     c.source_vocab = c.target_vocab = 37000;
-    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_int_equal(trf_config_check(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 1024 + 176357376);
     c.d_model = 65536;
     c.n_heads = 64;
     c.d_ff = 1 << 20;
     c.encoder_layers = c.decoder_layers = 256; /* beyond int32 */
     c.source_vocab = c.target_vocab = 1 << 24;
-    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_int_equal(trf_config_check(&c, &n, NULL), TRF_OK);
     assert_true(n.total > (int64_t)1 << 46 &&
                 n.cross_attention == 256 * (4 * ((int64_t)1 << 32) + 4 * 65536));
     c.d_ff = 0;
     memset(&n, 0x5A, sizeof n);
-    assert_int_equal(trf_count_weights(&c, &n, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(&c, &n, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "d_ff");
     assert_int_equal(n.total, 0);
-    assert_int_equal(trf_count_weights(NULL, &n, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(NULL, &n, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "config");
-    assert_int_equal(trf_count_weights(&c, NULL, &err), TRF_E_INVALID_ARG);
-    assert_string_equal(err.what, "counts");
+    assert_int_equal(trf_config_check(&c, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "d_ff");
 }
 
 /* Each matrix counts 2 * its numbers * the rows that it multiplies; attention counts query by

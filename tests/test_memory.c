@@ -475,7 +475,7 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     size_t plan;
     double share;
     c.hooks = o.hooks = kit_hooks(&memory);
-    plan = trf_model_memory(&c, NULL);
+    plan = kit_model_memory(&c);
     assert_true(plan > 0);
     assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
     assert_true(fabs((double)memory.peak / (double)plan - 1) <= 0.05);
@@ -530,7 +530,7 @@ static void test_plan(void **state)
     o.beta1 = 2;
     assert_int_equal(trf_trainer_memory(&c, &o, NULL), 0);
     assert_int_equal(trf_trainer_memory(NULL, NULL, NULL), 0);
-    assert_int_equal(trf_model_memory(NULL, NULL), 0);
+    assert_int_equal(kit_model_memory(NULL), 0);
 }
 
 /* A random model and random limits; every kind, head, norm, tying and table of positions. */
@@ -591,7 +591,7 @@ static void test_told_exactly(void **state)
         kit_memory memory;
         int64_t told, of_trainer;
         c.hooks = o.hooks = kit_hooks(&memory);
-        told = (int64_t)trf_model_memory(&c, NULL);
+        told = (int64_t)kit_model_memory(&c);
         if (trf_model_create(&model, &c, NULL, &err)) fail_msg("configuration %d: %s", n, err.message);
         if (memory.live != told || memory.peak != told)
             fail_msg("configuration %d: a model of %lld bytes, %lld told", n,
@@ -950,7 +950,7 @@ static void test_translator_plan_of_nothing(void **state)
     s.beam = 0;
     assert_true(trf_translator_memory(&c, &s, 1, 1, NULL) == 0);
     c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.target_vocab = 0;
-    assert_true(trf_model_memory(&c, NULL) > 0 && trf_translator_memory(&c, NULL, 1, 1, NULL) == 0);
+    assert_true(kit_model_memory(&c) > 0 && trf_translator_memory(&c, NULL, 1, 1, NULL) == 0);
 }
 
 int main(void)

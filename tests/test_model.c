@@ -353,7 +353,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
 static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t index,
                              const trf_real *gradient)
 {
-    trf_tensor w = trf_trainer_parameter(t, index);
+    trf_tensor w = trf_trainer_tensor(t, TRF_PARAMETER, index);
     int64_t i, n = trf_tensor_count(&w);
     double want = 0, difference = 0;
     static trf_real old[MAX_WEIGHTS], moved[MAX_WEIGHTS];
@@ -1125,7 +1125,7 @@ static void test_nonfinite(void **state)
                 uint64_t before;
                 int64_t step = kit_updates(l.trainer);
                 assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-                g = trf_trainer_gradient(l.trainer, i);
+                g = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
                 kit_set(g, (i * 7 + b) % trf_tensor_count(&g), bad[b]);
                 l.trainer->step =
                     0; /* the hash is of weights, moments and step: take the step out */
@@ -1145,7 +1145,7 @@ static void test_nonfinite(void **state)
                          TRF_OK); /* and training goes on */
         assert_int_equal(report.skipped, 0);
         assert_true(trf__is_finite(report.gradient_norm) && report.gradient_norm > 0);
-        kit_set(trf_trainer_parameter(l.trainer, 0), 5 * 8, HUGE_VAL); /* token 5's embedding */
+        kit_set(trf_trainer_tensor(l.trainer, TRF_PARAMETER, 0), 5 * 8, HUGE_VAL); /* token 5's embedding */
         assert_int_equal(trf_trainer_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, 1);
         assert_true(report.tensor[0] != 0);
@@ -2060,9 +2060,9 @@ static void test_sizes_in_pairs(void **state)
         assert_true(status == TRF_OK || status == TRF_E_INVALID_ARG || status == TRF_E_LIMIT ||
                     status == TRF_E_NOMEM);
         assert_int_equal(status == TRF_OK, model != NULL);
-        assert_int_equal(status == TRF_E_INVALID_ARG, trf_model_memory(&c, NULL) == 0);
+        assert_int_equal(status == TRF_E_INVALID_ARG, kit_model_memory(&c) == 0);
         if (model) {
-            assert_int_equal(memory.live + kit_device_bytes(), trf_model_memory(&c, NULL));
+            assert_int_equal(memory.live + kit_device_bytes(), kit_model_memory(&c));
             made++;
         }
         trf_model_destroy(model);
@@ -2270,7 +2270,7 @@ static void test_huge_gradient(void **state)
     (void)state;
     l.trainer->options.clip_norm = TRF_NO_CLIPPING;
     assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-    kit_set(trf_trainer_gradient(l.trainer, 0), 0, sizeof(trf_real) == 4 ? 1e25 : 1e153);
+    kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, 0), 0, sizeof(trf_real) == 4 ? 1e25 : 1e153);
     assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.skipped, 1);
     assert_string_equal(report.tensor, "gradient_norm");
@@ -2344,7 +2344,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         assert_int_equal(trf_trainer_forward_backward(trainer, batch, &report, NULL), TRF_OK);
         kit_put(l->model, l->model->weights, before, n);
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
-            trf_tensor g = kit_open(trf_trainer_gradient(trainer, t));
+            trf_tensor g = kit_open(trf_trainer_tensor(trainer, TRF_GRADIENT, t));
             for (i = 0; i < trf_tensor_count(&g); i++) {
                 double draw = 2 * trf__uniform(7, (uint32_t)(t + 100 * step), (uint64_t)i) - 1;
                 g.data[i] = (trf_real)(size * (draw + (draw < 0 ? -0.1 : 0.1)) / 1.1);
@@ -2360,7 +2360,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         if (report.skipped) break;
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
             trf_tensor w = kit_open(trf_model_parameter(l->model, t)),
-                       g = kit_open(trf_trainer_gradient(trainer, t));
+                       g = kit_open(trf_trainer_tensor(trainer, TRF_GRADIENT, t));
             int64_t at = w.device_data - l->model->weights;
             for (i = 0; i < trf_tensor_count(&w); i++)
                 if (!go_on) assert_true(trf__is_finite((double)w.data[i]));
@@ -2431,7 +2431,7 @@ static void test_skipped_in_front(void **state)
         l.trainer->options.learning_rate = 0.01;
         if (kind) assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
         if (kind == 1) {
-            kit_set(trf_trainer_gradient(l.trainer, 0), 0, HUGE_VAL);
+            kit_set(trf_trainer_tensor(l.trainer, TRF_GRADIENT, 0), 0, HUGE_VAL);
             assert_int_equal(trf_trainer_update(l.trainer, &report, NULL), TRF_OK);
             assert_int_equal(report.skipped, 1);
         }
@@ -2533,7 +2533,7 @@ static void test_late_reports_of_skipped_steps(void **state)
     int32_t i;
     (void)state;
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-        trf_tensor g = trf_trainer_gradient(l.trainer, i);
+        trf_tensor g = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
         int64_t n = trf_tensor_count(&g), step = kit_updates(l.trainer);
         uint64_t before = hash_weights(HASH_START, l.model);
         assert_true(n <= MAX_WEIGHTS);
@@ -2619,7 +2619,7 @@ static void test_reading_and_writing(void **state)
     int32_t k;
     (void)state;
     for (k = 0; k < trf_model_parameter_count(l.model); k++) {        /* no gradients yet: zeros */
-        t = trf_trainer_gradient(l.trainer, k);
+        t = trf_trainer_tensor(l.trainer, TRF_GRADIENT, k);
         if (trf_tensor_count(&t) > 128) continue;
         assert_int_equal(trf_tensor_read(&t, numbers, trf_tensor_count(&t), NULL), TRF_OK);
         for (i = 0; i < trf_tensor_count(&t); i++) assert_true(numbers[i] == 0);
@@ -2630,9 +2630,9 @@ static void test_reading_and_writing(void **state)
     for (k = 0; k < trf_model_parameter_count(l.model); k++) {
         t = trf_model_parameter(l.model, k);
         read_and_write(&t);
-        t = trf_trainer_parameter(l.trainer, k);
+        t = trf_trainer_tensor(l.trainer, TRF_PARAMETER, k);
         read_and_write(&t);
-        t = trf_trainer_gradient(l.trainer, k);
+        t = trf_trainer_tensor(l.trainer, TRF_GRADIENT, k);
         read_and_write(&t);
     }
     assert_true(hash_weights(HASH_START, l.model) == weights);
@@ -2645,7 +2645,7 @@ static void test_reading_and_writing(void **state)
     assert_int_equal(trf_tensor_write(&t, NULL, 0, &err), TRF_OK);
     for (k = -1; k < 2; k++) {          /* tensors that are none */
         t = k < 0    ? trf_model_parameter(l.model, -1)
-            : k == 0 ? trf_trainer_gradient(l.trainer, INT32_MAX)
+            : k == 0 ? trf_trainer_tensor(l.trainer, TRF_GRADIENT, INT32_MAX)
                      : trf_tensor_of(NULL, 1, 1, 1, 1);
         assert_int_equal(trf_tensor_read(&t, &number, 1, &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "tensor");

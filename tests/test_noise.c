@@ -438,13 +438,13 @@ static void where_words_begin(void **state)
     OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
     OK(trf_vocab_learn(v, "the cats", &err));
     OK(trf_vocab_finish(v, 100, 1, &err));
-    OK(trf_vocab_encode(v, "the cats dog", ids, 16, &n, &err));
+    OK(trf_vocab_encode(v, "the cats dog", 0, ids, 16, &n, &err));
     begins(v, ids, n, "111");
     trf_vocab_destroy(v);
     OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
     OK(trf_vocab_learn(v, "the cats\t", &err));
     OK(trf_vocab_finish(v, 100, 1, &err));
-    OK(trf_vocab_encode(v, "the cat\t s?a", ids, 16, &n, &err));
+    OK(trf_vocab_encode(v, "the cat\t s?a", 0, ids, 16, &n, &err));
     begins(v, ids, n, "100110011100");
     trf_vocab_destroy(v);
 }
@@ -465,7 +465,7 @@ static void whole_words(void **state)
     OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
     OK(trf_vocab_learn(v, text, &err));
     OK(trf_vocab_finish(v, 100, 1, &err));
-    OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
+    OK(trf_vocab_encode(v, text, 0, ids, 128, &n, &err));
     for (k = 0; k < n; k++)
         if (k == 0 || text[k] == ' ' || text[k - 1] == ' ') first[n_words++] = k;
     first[n_words] = n;

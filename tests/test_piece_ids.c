@@ -80,8 +80,8 @@ static void check_pieces(int left_out)
         for (t = 0; t < TEXTS; t++) {
             int32_t want[256], ids[256], k, n_want, n_ids, missing = 0, unknown, all;
             char text[512], back[2048];
-            OK(trf_vocab_encode(plain, texts[t], want, 256, &n_want, &err));
-            OK(trf_vocab_encode(mapped, texts[t], ids, 256, &n_ids, &err));
+            OK(trf_vocab_encode(plain, texts[t], 0, want, 256, &n_want, &err));
+            OK(trf_vocab_encode(mapped, texts[t], 0, ids, 256, &n_ids, &err));
             assert_int_equal(n_ids, n_want);
             OK(trf_vocab_decode(plain, want, n_want, text, sizeof text, NULL, &err));
             for (k = 0; k < n_want; k++) {
@@ -141,7 +141,7 @@ static int32_t part(int32_t number) { return 2 + number; }
 static void check_ids(const trf_vocab *v, const char *text, const int32_t *want, int32_t n)
 {
     int32_t ids[64], found, i;
-    OK(trf_vocab_encode(v, text, ids, 64, &found, &err));
+    OK(trf_vocab_encode(v, text, 0, ids, 64, &found, &err));
     for (i = 0; i < n && i < found && ids[i] == want[i]; i++) { }
     if (found != n || i < n)
         fail_msg("\"%s\": %d ids, expected %d; id %d is %d, expected %d", text, (int)found, (int)n,
@@ -211,7 +211,7 @@ static void tokens(void **state)
     {
         const int32_t plain[] = {part(BLANK), 0, part(14), 0}, n_plain = 4;
         int32_t ids[8], found;
-        OK(trf_vocab_encode(v, ">>fr<<", ids, 8, &found, &err));
+        OK(trf_vocab_encode(v, ">>fr<<", 0, ids, 8, &found, &err));
         assert_int_equal(found, n_plain);
         for (i = 0; i < 2; i++) assert_int_equal(ids[i], plain[i]);
     }
@@ -242,7 +242,7 @@ static void as_in_the_file(void **state)
     assert_int_equal(trf_vocab_id(v, "<extra_id_0>"), n + 1);
     assert_string_equal(trf_vocab_token(v, n), "<extra_id_1>");
     assert_string_equal(trf_vocab_token(v, 3), "<0x00>");
-    OK(trf_vocab_encode(v, "z", ids, 8, &found, &err));
+    OK(trf_vocab_encode(v, "z", 0, ids, 8, &found, &err));
     assert_int_equal(found, 2);
     assert_int_equal(ids[1], 3 + 'z');
     trf_vocab_destroy(v);
@@ -358,7 +358,7 @@ static void hostile(void **state)
         else {
             int32_t ids[64], n, i;
             char text[256];
-            OK(trf_vocab_encode(v, ">>fr<< abc zz {u}cab\xFFz", ids, 64, &n, &err));
+            OK(trf_vocab_encode(v, ">>fr<< abc zz {u}cab\xFFz", 0, ids, 64, &n, &err));
             OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
             for (i = 0; i < TRF_SPECIAL_COUNT; i++)
                 assert_true(trf_vocab_special(v, (trf_special)i) < trf_vocab_size(v));
@@ -384,7 +384,7 @@ static void long_runs(void **state)
     text[LONG] = 0;
     make_marian();
     OK(from_marian(&v, NULL));
-    OK(trf_vocab_encode(v, text, ids, 4, &n, &err));
+    OK(trf_vocab_encode(v, text, 0, ids, 4, &n, &err));
     assert_true(n == 2 && ids[1] == 0);
     trf_vocab_destroy(v);
     free(text);

@@ -36,7 +36,7 @@ static void goldens(void **state)
             int32_t ids[256], n, i;
             char found[2048], back[512];
             size_t at = 0;
-            OK(trf_vocab_encode(v, texts[t], ids, 256, &n, &err));
+            OK(trf_vocab_encode(v, texts[t], 0, ids, 256, &n, &err));
             for (i = 0; i < n; i++)
                 at += (size_t)snprintf(found + at, sizeof found - at, "%d ", (int)ids[i]);
             OK(trf_vocab_decode(v, ids, n, back, sizeof back, NULL, &err));
@@ -80,8 +80,8 @@ static void maps(void **state)
         assert_non_null(v);
         for (i = 0; i < sizeof same / sizeof *same; i++) {
             int32_t ids[64], wanted[64], n, m;
-            OK(trf_vocab_encode(v, same[i][0], ids, 64, &n, &err));
-            OK(trf_vocab_encode(v, same[i][1], wanted, 64, &m, &err));
+            OK(trf_vocab_encode(v, same[i][0], 0, ids, 64, &n, &err));
+            OK(trf_vocab_encode(v, same[i][1], 0, wanted, 64, &m, &err));
             if (n != m || memcmp(ids, wanted, (size_t)n * sizeof *ids))
                 fail_msg("type %d, text %d", with.type, (int)i);
         }
@@ -198,7 +198,7 @@ static void unigram_is_best(void **state)
         int parts_in_it = pick(12), unknown = 0;
         for (i = 0; i < parts_in_it; i++)
             at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(PARTS - 3)]);
-        OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
+        OK(trf_vocab_encode(v, text, 0, ids, 128, &n, &err));
         for (i = 0; text[i]; i++) unknown += text[i] == 'z';
         for (i = 0; i < n; i++)
             if (ids[i] != TRF__UNK) score += (double)v->pieces->pieces[ids[i] - 4].score;
@@ -247,7 +247,7 @@ static void bpe_by_the_book(void **state)
             for (i = best + 1; i + 1 < symbols; i++) strcpy(part[i], part[i + 1]);
             symbols--;
         }
-        OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
+        OK(trf_vocab_encode(v, text, 0, ids, 128, &n, &err));
         for (i = 0; i < symbols; i++) {
             int32_t token = token_of(v, part[i], (int)strlen(part[i]));
             if (token >= 0 && v->pieces->pieces[token].type == UNUSED) {
@@ -345,7 +345,7 @@ static void pieces_at_the_limits(void **state)
     model.n = whole; put_piece_of(&model, longest, 7999, -1, NORMAL);
     v = vocab_of(&model, NULL);
     assert_non_null(v);
-    OK(trf_vocab_encode(v, longest + 1, ids, 8, &n,
+    OK(trf_vocab_encode(v, longest + 1, 0, ids, 8, &n,
                         &err)); /* 7,999 of them, and the blank before */
     assert_int_equal(n, 2);
     assert_int_equal(ids[1], 4 + PARTS);
@@ -378,7 +378,7 @@ static void pieces_at_the_limits(void **state)
     for (i = 0; i < 2; i++) {
         v = vocab_of(&model, NULL);
         assert_non_null(v);
-        OK(trf_vocab_encode(v, "a", ids, 8, &n, &err));
+        OK(trf_vocab_encode(v, "a", 0, ids, 8, &n, &err));
         OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
         assert_string_equal(text, i ? "a" : "b");
         trf_vocab_destroy(v);
@@ -413,7 +413,7 @@ static void maps_without_end(void **state)
     v = vocab_of(&model, NULL);
     assert_non_null(v);
     began = clock();
-    assert_int_equal(trf_vocab_encode(v, text, NULL, 0, &tokens, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_vocab_encode(v, text, 0, NULL, 0, &tokens, &err), TRF_E_LIMIT);
     assert_true(tokens > LONG / 3);
     assert_true((double)(clock() - began) <
                 20.0 * CLOCKS_PER_SEC); /* two minutes and more, if it went on */
@@ -443,7 +443,7 @@ static void hostile(void **state)
             v = vocab_of(&bad, NULL);
             if (!v) { assert_true(err.status < 0 && err.message[0] && err.where >= 0); continue; }
             OK(trf_vocab_encode(v, "abc \xEF\xAC\x81\xE2\x80\xA6 {u}cab\xFFz \xEF\xBC\xA1\xCC\x88",
-                                ids, 64, &n, &err));
+                                0, ids, 64, &n, &err));
             OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
             trf_vocab_destroy(v);
         }
@@ -472,7 +472,7 @@ static void holes(void **state)
     assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 20);
     for (i = 0; i < PIECES - 1; i += 997) {
         int32_t ids[2], n;
-        OK(trf_vocab_encode(v, trf_vocab_token(v, i + 4), ids, 2, &n, &err));
+        OK(trf_vocab_encode(v, trf_vocab_token(v, i + 4), 0, ids, 2, &n, &err));
         assert_true(n >= 1 && trf_vocab_id(v, trf_vocab_token(v, i + 4)) == i + 4);
     }
     trf_vocab_destroy(v);
@@ -512,11 +512,11 @@ static void no_memory(void **state)
             v = vocab_of(&model, &hooks);
             if (!v) assert_int_equal(err.status, TRF_E_NOMEM);
             else {
-                done = trf_vocab_encode(v, "abc cab", ids, 64, &n, &err) == TRF_OK;
+                done = trf_vocab_encode(v, "abc cab", 0, ids, 64, &n, &err) == TRF_OK;
                 if (!done) assert_int_equal(err.status, TRF_E_NOMEM);
                 if (!done) {
                     assert_int_equal(n, 0);
-                    OK(trf_vocab_encode(v, "abc cab", ids, 64, &n, &err));
+                    OK(trf_vocab_encode(v, "abc cab", 0, ids, 64, &n, &err));
                 } /* and goes on */
             }
             trf_vocab_destroy(v);
@@ -555,9 +555,9 @@ static void travels(void **state)
     assert_int_equal(trf_vocab_kind(kept), TRF_SENTENCEPIECE);
     assert_true(kept->pieces->model_bytes == (int64_t)model.n &&
                 !memcmp(kept->pieces->model, model.bytes, model.n));
-    OK(trf_vocab_encode(kept, texts[3], ids, 64, &n, &err));
+    OK(trf_vocab_encode(kept, texts[3], 0, ids, 64, &n, &err));
     assert_int_equal(n, 4);
-    assert_int_equal(trf_vocab_encode(kept, texts[3], ids, 1, &n, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_vocab_encode(kept, texts[3], 0, ids, 1, &n, &err), TRF_E_LIMIT);
     assert_int_equal(n, 4);
     OK(trf_translator_create(&t, back, &search, &err));
     OK(trf_translate_text(t, "abc cab", answer, sizeof answer, &err));

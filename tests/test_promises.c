@@ -19,7 +19,7 @@ static trf_error err;
 
 static trf_config small(trf_kind kind)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.kind = kind;
     c.d_model = c.d_ff = 16;
     c.n_heads = 2;
@@ -60,16 +60,10 @@ static trf_translator *translator_of(const trf_model *model, const trf_search *s
 
 static void null_without_an_error(void **state)
 {
-    trf_search search = trf_search_defaults();
-    trf_config config = small(TRF_ENCODER_DECODER);
     (void)state;
     trf_train_set_dropout(NULL, 0.1);
-    trf_train_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
-    trf_config_set_conventions(NULL, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, NULL, TRF_CONVENTIONS_PAPER);
     trf_search_set_rule(NULL, TRF_SEARCH_PAPER);
-    trf_search_limit(NULL, &config);
-    trf_search_limit(&search, NULL);
-    assert_int_equal(search.max_sentences, trf_search_defaults().max_sentences);
     assert_int_equal(trf_early_stopping_add(NULL, TRF_METRIC_LOSS, 1, 1, 1), 0);
     assert_int_equal(trf_early_stopping_left(NULL, TRF_METRIC_LOSS, 1), 0);
     assert_int_equal(trf_find_invalid_utf8(NULL, 5), 0);

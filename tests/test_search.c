@@ -1505,7 +1505,7 @@ static void test_token_probabilities(void **state)
         for (whose = 0; whose < N_RULES; whose++)
             for (forced = 0; forced < 2 - kind; forced++)
                 for (beam = 1; beam < 5; beam += 3) {
-                    trf_config config = trf_config_tiny();
+                    trf_config config = trf_config_preset(TRF_TINY);
                     trf_search search = rule(all_rules[whose], beam, 1.0);
                     trf_model *model;
                     trf_translator *t, *look;
@@ -1646,7 +1646,7 @@ static void test_options_are_checked(void **state)
     REFUSE(min_length, int32_t, -1);
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
     REFUSE(max_length_b, int32_t, -2);
-    REFUSE(max_sentences, int32_t, 0);      REFUSE(max_tokens, int32_t, 0);
+    REFUSE(max_sentences, int32_t, -1);     REFUSE(max_tokens, int32_t, 0);
     REFUSE(threads, int32_t, -1);
     search.max_length_a = search.max_length_b = 0;      /* then no answer could have a token */
     expect_refused(search, "max_length_b");

@@ -1155,7 +1155,7 @@ static void test_tagged_sources(void **state)
 static trf_model *model_of_languages(const char *const *metadata, size_t n)
 {
     static const char *const tokens[] = {"__en__", "__de__", ">>fr<<", "x"};
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_vocab *vocab[2];
     trf_model *model;
     trf_error err;

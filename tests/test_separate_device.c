@@ -444,7 +444,7 @@ static void test_written_weights(void **state)
         t = trainer_of(model, 1);
         assert_true((t->pass.weights.packed != NULL) == there);
         for (k = 0; !strstr(trf_model_parameter(model, k).name, "linear1.weight"); k++) { }
-        w = trf_trainer_parameter(t, k);
+        w = trf_trainer_tensor(t, TRF_PARAMETER, k);
         count = trf_tensor_count(&w);
         assert_true(count <= VOCAB * D);
         for (k = 0; k < 2; k++) {
@@ -931,7 +931,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         status = trf_tensor_read(&out, numbers, VOCAB * D, e);
         break;
     case WRITE:
-        out = trf_trainer_parameter(l->trainer, 1);
+        out = trf_trainer_tensor(l->trainer, TRF_PARAMETER, 1);
         status = trf_tensor_write(&out, numbers, trf_tensor_count(&out), e);
         break;
     default: status = block_call(l->context, what - FIRST_BLOCK, e); break;

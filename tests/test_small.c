@@ -282,7 +282,7 @@ static void read_by_threads(void **state)
                                           TRF_WEIGHTS_INT8};
     static const trf_weights formats[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16,
                                           TRF_WEIGHTS_INT8};
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_model *model = NULL;
     int k, i;
     (void)state;
@@ -325,7 +325,7 @@ static void first_bad_number(void **state)
                                         "decoder.layers.0.self_attn.in_proj_weight",
                                         "decoder.layers.1.linear2.weight"};
     const float bad = NAN;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_load_options options = trf_load_defaults();
     trf_model *model = NULL;
     trf_file *file;

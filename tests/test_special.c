@@ -76,7 +76,7 @@ static void configurations(void **state)
         c.head = (trf_head)rows[i].head;
         if (c.head && c.head != TRF_HEAD_MASKED) c.n_labels = 2;
         dirty();
-        status = trf_config_check(&c, &err);
+        status = trf_config_check(&c, NULL, &err);
         if (status != (rows[i].refused ? TRF_E_INVALID_ARG : TRF_OK) ||
             strcmp(err.what, rows[i].refused ? rows[i].refused : ""))
             fail_msg("row %d: %s: %s", (int)i, err.what, err.message);

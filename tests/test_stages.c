@@ -176,7 +176,7 @@ static void plant(stage_job *j, int update)
     trf_tensor g;
     int32_t i = j->planted ? trf_model_parameter_index(j->model, j->planted) : -1;
     if (i < 0 || update != 1) return;
-    g = trf_trainer_gradient(j->trainer, i);
+    g = trf_trainer_tensor(j->trainer, TRF_GRADIENT, i);
     kit_set(g, trf_tensor_count(&g) - 1, j->bad);
 }
 
@@ -880,7 +880,7 @@ static void whole_models_alone(void **state)
     for (i = 0; i < trf_model_parameter_count(model); i++)
         assert_string_equal(trf_model_parameter(other, i).name, trf_model_parameter(model, i).name);
     assert_true(hash_weights(HASH_START, other) == hash_weights(HASH_START, model));
-    OK(trf_trainer_begin_average(a.j.trainer, &err));
+    OK(trf_trainer_average(a.j.trainer, 1, &err));
     OK(trf_trainer_average(a.j.trainer, 0.1, &err));
     trf_model_destroy(other);
     alone_close(&a);

@@ -86,7 +86,7 @@ static void take_apart(draft *d, const char *path)
     memset(d, 0, sizeof *d);
     assert_non_null(bytes);
     OK(trf_file_open(&file, path, NULL, &err));
-    for (i = 0; i < trf_file_count(file); i++) {
+    for (i = 0; i < kit_file_tensors(file); i++) {
         trf_file_entry e = trf_file_at(file, i);
         piece *p = &d->pieces[d->n++];
         assert_true(d->n <= 160);
@@ -486,7 +486,7 @@ static void every_configuration(void **state)
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
         OK(trf_file_open(&file, in_folder("one"), NULL,
                          &err)); /* a tied matrix stands there once */
-        assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
+        assert_int_equal(kit_file_tensors(file), trf_model_parameter_count(model));
         assert_string_equal(trf_file_metadata(file, "trf.format"), "9");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         snprintf(text, sizeof text, "%d.%d.%d", (int)trf_version() / 10000,
@@ -672,10 +672,10 @@ static void vocabularies(void **state)
     OK(trf_model_load(&again, in_folder("one"), &options, &err));
     OK(trf_file_open(&file, in_folder("one"), NULL,
                      &err)); /* behind the weights, which they leave aligned */
-    for (i = 0; i < trf_file_count(file); i++)
+    for (i = 0; i < kit_file_tensors(file); i++)
         assert_int_equal(!strcmp(trf_file_at(file, i).dtype, "U8"),
                          i >= trf_model_parameter_count(model));
-    assert_int_equal(trf_file_count(file), trf_model_parameter_count(model) + 2);
+    assert_int_equal(kit_file_tensors(file), trf_model_parameter_count(model) + 2);
     trf_file_close(file);
     OK(trf_model_copy(&copy, again, &err));
     save(copy, in_folder("two"));
@@ -688,7 +688,7 @@ static void vocabularies(void **state)
     for (i = 0; i < config.target_vocab; i++)
         assert_string_equal(trf_vocab_token(trf_model_vocab(again, TRF_TARGET), i),
                             trf_vocab_token(target, i));
-    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "\\n B\xC3\xA4r nie", 0, ids, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_int_equal(ids[0], trf_vocab_id(source, "\\n"));
     assert_int_equal(ids[2], 3);
@@ -2388,7 +2388,7 @@ static void skipped_steps_come_back(void **state)
     (void)state;
     OK(trf_corpus_next(r.corpus, &batch, &err));
     OK(trf_trainer_forward_backward(r.trainer, &batch, NULL, &err));
-    kit_set(trf_trainer_gradient(r.trainer, 0), 0, (double)NAN);
+    kit_set(trf_trainer_tensor(r.trainer, TRF_GRADIENT, 0), 0, (double)NAN);
     OK(trf_trainer_update(r.trainer, &report, &err));
     assert_int_equal(report.skipped, 1);
     OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("skipped"), NULL, &err));
@@ -3266,13 +3266,13 @@ static void checks_and_bytes(void **state)
     sound = config;
     training.warmup = 7;
     training.longest = 300;
-    OK(trf_config_check(&config, &err));
+    OK(trf_config_check(&config, NULL, &err));
     OK(trf_train_check(&training, &config, &err));
     OK(trf_train_check(&training, NULL, &err));
     OK(trf_search_check(&search, NULL, &err));
-    OK(trf_sampling_check(&sampling, NULL, &err));
+    OK(trf__sampling_check(&sampling, NULL, &err));
     OK(trf__corpus_check(&corpus, &err));
-    assert_int_equal(trf_config_check(NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(NULL, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "config");
     config.kind = TRF_ENCODER_ONLY;
     config.target_vocab = 0;
@@ -3280,13 +3280,13 @@ static void checks_and_bytes(void **state)
     OK(trf_train_check(&training, NULL, &err));
     config = sound;
     config.n_heads = config.d_model + 1;
-    assert_int_equal(trf_config_check(&config, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_config_check(&config, NULL, &err), TRF_E_INVALID_ARG);
     config = sound;
     search.beam = 0;
     assert_int_equal(trf_search_check(&search, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "beam");
     sampling.top_p = 2;
-    assert_int_equal(trf_sampling_check(&sampling, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__sampling_check(&sampling, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "top_p");
     corpus.batch_tokens = 0;
     assert_int_equal(trf__corpus_check(&corpus, &err), TRF_E_INVALID_ARG);

@@ -201,7 +201,7 @@ static void a_copy_teaches_nothing(void **state)
         OK(trf_trainer_set_teachers(l.trainer, &teacher, 1, 1, &err));
         OK(trf_trainer_forward_backward(l.trainer, &b, NULL, &err));
         for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-            trf_tensor t = trf_trainer_gradient(l.trainer, i);
+            trf_tensor t = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
             trf_real *g = kit_numbers(t);
             for (k = 0; k < trf_tensor_count(&t); k++)
                 if (!(fabs((double)g[k]) <= 20 * CLOSE)) fail_msg("kind %d, %s: %g", kind, t.name,

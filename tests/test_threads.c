@@ -110,7 +110,7 @@ enum { VOCAB = 50 };
 
 static trf_model *new_model(void)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model = NULL;
     c.encoder_layers = c.decoder_layers = 1;
     c.d_model = 32; c.n_heads = 4; c.d_ff = 64;
@@ -416,7 +416,7 @@ static int of_updater(const trf_device *device, int threads)
 static void test_one_place(void **state)
 {
     trf_load_options load = trf_load_defaults();
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_device device = trf_device_default();
     trf_context *context = NULL;
     trf_model *model = NULL, *loaded = NULL;

@@ -160,7 +160,8 @@ static void same_batch(trf_corpus *a, trf_corpus *b)
 
 static trf_token_file_options form(int id_bytes, int32_t max_length)
 {
-    trf_token_file_options o = trf_token_file_defaults();
+    trf_token_file_options o;
+    memset(&o, 0, sizeof o);
     o.id_bytes = id_bytes;
     o.max_length = max_length;
     return o;
@@ -230,7 +231,6 @@ static void facts(void **state)
                     got->mark == 9);
     }
     FAILS(trf_corpus_add(c, source, 3, target, 4, &err), TRF_E_STATE, "corpus", -1);
-    FAILS(trf_corpus_add_chunks(c, source, 3, 2, &err), TRF_E_STATE, "corpus", -1);
     assert_int_equal(trf_corpus_facts(c)->pairs, 2);
     trf_corpus_destroy(c);
     trf_token_file_destroy(f);
@@ -821,13 +821,19 @@ static void limits(void **state)
     FAILS(trf_token_file_create(&f, "", &o, &err), TRF_E_INVALID_ARG, "path", -1);
     o.id_bytes = 3;
     FAILS(trf_token_file_create(&f, "a", &o, &err), TRF_E_INVALID_ARG, "id_bytes", -1);
-    o = form(2, 0);
+    o = form(2, -1);
     FAILS(trf_token_file_create(&f, "a", &o, &err), TRF_E_INVALID_ARG, "max_length", -1);
     o = form(2, 65535);
     o.resume = 2;
     FAILS(trf_token_file_create(&f, "a", &o, &err), TRF_E_INVALID_ARG, "resume", -1);
     o.resume = 0;
     FAILS(trf_token_file_create(&f, folder, &o, &err), TRF_E_IO, folder, -1);
+    OK(trf_token_file_create(&f, in_folder("a"), NULL, &err));      /* the defaults: 511 ids, of 4 bytes */
+    FAILS(trf_token_file_add(f, ids, 512, ids, 1, 0, &err), TRF_E_LIMIT, "n_source", 511);
+    ids[9] = INT32_MAX;
+    OK(trf_token_file_add(f, ids, 511, ids, 1, 0, &err));
+    ids[9] = 9;
+    trf_token_file_destroy(f);
     OK(trf_token_file_create(&f, in_folder("a"), &o, &err));
     FAILS(trf_token_file_add(NULL, ids, 1, ids, 1, 0, &err), TRF_E_INVALID_ARG, "file", -1);
     FAILS(trf_token_file_add(f, ids, -1, ids, 1, 0, &err), TRF_E_INVALID_ARG, "n_source", -1);

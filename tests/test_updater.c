@@ -43,7 +43,7 @@ static copies copies_of(const trf_model *model, trf_trainer *trainer)
     copies c;
     for (c.n = 0; c.n < trf_model_parameter_count(model); c.n++) {
         trf_tensor from =
-            trainer ? trf_trainer_gradient(trainer, c.n) : trf_model_parameter(model, c.n);
+            trainer ? trf_trainer_tensor(trainer, TRF_GRADIENT, c.n) : trf_model_parameter(model, c.n);
         assert_true(c.n < MOST);
         c.list[c.n] = trf_tensor_of(kit_numbers(from), from.rank, from.shape[0], from.shape[1], 1);
         c.list[c.n].name = from.name;
@@ -93,7 +93,7 @@ static void same_as_the_trainer(trf_train_options o)
         trf_step_report report, own;
         copies g;
         OK(trf_trainer_forward_backward(trainer, &batch, &report, &err));
-        if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
+        if (step == 2) kit_set(trf_trainer_tensor(trainer, TRF_GRADIENT, 7), 1, NAN);
         g = copies_of(model, trainer);
         OK(trf_trainer_update(trainer, &report, &err));
         OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens,
@@ -217,7 +217,7 @@ static void own_checkpoint(void **state)
 
     OK(trf_updater_create(&resumed, weights, 2, 64, &o, NULL, &err));
     OK(trf_file_open(&file, path, &load, &err));
-    assert_int_equal(trf_file_count(file), 6);
+    assert_int_equal(kit_file_tensors(file), 6);
     assert_int_equal(kit_file_texts(file), 4);         /* and two checksums */
     assert_string_equal(trf_file_metadata(file, "step"), "2");
     assert_string_equal(trf_file_metadata(file, "a key"), texts[3]);
@@ -473,7 +473,7 @@ static void files_of_tensors(void **state)
     OK(trf_file_save(path, list, 6, NULL, NULL, &err));
     load.allow_nonfinite = 1;
     OK(trf_file_open(&file, path, &load, &err));
-    assert_int_equal(trf_file_count(file), 6);
+    assert_int_equal(kit_file_tensors(file), 6);
     assert_int_equal(trf_file_at(file, 0).rank, 0);
     assert_int_equal(trf_file_at(file, 1).bytes, 0);
     assert_int_equal(trf_file_at(file, 1).shape[1], 4);
@@ -498,7 +498,7 @@ static void files_of_tensors(void **state)
     trf_file_close(file);
     OK(trf_file_save(path, NULL, 0, NULL, NULL, &err));         /* a file of nothing */
     OK(trf_file_open(&file, path, &load, &err));
-    assert_int_equal(trf_file_count(file), 0);
+    assert_int_equal(kit_file_tensors(file), 0);
     trf_file_close(file);
     unlink(path);
     trf_model_destroy(model);

@@ -141,7 +141,7 @@ static void special_texts(void **state)
     for (i = 0; i < 4; i++) {
         assert_string_equal(trf_vocab_token(v, i), texts[i]);
         assert_int_equal(trf_vocab_id(v, texts[i]), 3);
-        OK(trf_vocab_encode(v, texts[i], ids, 8, &n, &err));
+        OK(trf_vocab_encode(v, texts[i], 0, ids, 8, &n, &err));
         assert_int_equal(n, 1);
         assert_int_equal(ids[0], 3);
     }
@@ -168,7 +168,7 @@ static void states(void **state)
     assert_string_equal(trf_vocab_token(v, 3), "<unk>");
     assert_null(trf_vocab_token(v, 4));
     assert_int_equal(trf_vocab_id(v, "a"), 3);
-    FAILS(trf_vocab_encode(v, "a", &id, 1, &n, &err), TRF_E_STATE, "vocab", -1);
+    FAILS(trf_vocab_encode(v, "a", 0, &id, 1, &n, &err), TRF_E_STATE, "vocab", -1);
     FAILS(trf_vocab_decode(v, &id, 1, text, 8, &bytes, &err), TRF_E_STATE, "vocab", -1);
     assert_true(id == 3 && n == 0 && bytes == 0);
     assert_string_equal(text, "");
@@ -196,27 +196,27 @@ static void encoding(void **state)
     for (capacity = 0; capacity <= 7; capacity++) {
         for (i = 0; i < 8; i++) ids[i] = -9;
         n = -1;
-        if (capacity >= 5) OK(trf_vocab_encode(v, text, ids, capacity, &n, &err));
-        else FAILS(trf_vocab_encode(v, text, capacity ? ids : NULL, capacity, &n, &err),
+        if (capacity >= 5) OK(trf_vocab_encode(v, text, 0, ids, capacity, &n, &err));
+        else FAILS(trf_vocab_encode(v, text, 0, capacity ? ids : NULL, capacity, &n, &err),
                    TRF_E_LIMIT, "capacity", capacity);
         assert_int_equal(n, 5);
         for (i = 0; i < 8; i++) assert_int_equal(ids[i], i < capacity && i < 5 ? wanted[i] : -9);
     }
-    OK(trf_vocab_encode(v, " \n", NULL, 0, &n, &err));
+    OK(trf_vocab_encode(v, " \n", 0, NULL, 0, &n, &err));
     assert_int_equal(n, 0);
     n = 77;
-    FAILS(trf_vocab_encode(NULL, text, ids, 8, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
-    FAILS(trf_vocab_encode(v, NULL, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
-    FAILS(trf_vocab_encode(v, text, NULL, 8, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
-    FAILS(trf_vocab_encode(v, text, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
-    FAILS(trf_vocab_encode(v, text, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_vocab_encode(NULL, text, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_encode(v, NULL, 0, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+    FAILS(trf_vocab_encode(v, text, 0, NULL, 8, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
+    FAILS(trf_vocab_encode(v, text, 0, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
+    FAILS(trf_vocab_encode(v, text, 0, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
     ids[0] = -9;
-    FAILS(trf_vocab_encode(v, "the \xC0", ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
+    FAILS(trf_vocab_encode(v, "the \xC0", 0, ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
     assert_true(n == 0 && ids[0] == -9);
     trf_vocab_destroy(v);
 
     v = learned(TRF_CHARACTERS, "aab\xC3\xA9 ", 100, 1);
-    OK(trf_vocab_encode(v, "\xC3\xA9 x\na", ids, 8, &n, &err));
+    OK(trf_vocab_encode(v, "\xC3\xA9 x\na", 0, ids, 8, &n, &err));
     assert_int_equal(n, 5);
     assert_true(ids[0] == 7 && ids[1] == 5 && ids[2] == 3 && ids[3] == 3 && ids[4] == 4);
     trf_vocab_destroy(v);
@@ -380,7 +380,7 @@ static void utf8_offsets(void **state)
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
         char stored[32];
         FAILS(trf_vocab_learn(v, bad[i].text, &err), TRF_E_FORMAT, "line", bad[i].offset);
-        FAILS(trf_vocab_encode(finished, bad[i].text, ids, 4, &n, &err), TRF_E_FORMAT, "text",
+        FAILS(trf_vocab_encode(finished, bad[i].text, 0, ids, 4, &n, &err), TRF_E_FORMAT, "text",
               bad[i].offset);
         memcpy(stored, "ok", 3);
         strcpy(stored + 3, bad[i].text);
@@ -517,10 +517,10 @@ static void there_and_back(void **state)
     char text[64];
     size_t bytes;
     (void)state;
-    OK(trf_vocab_encode(words, "  im  Schnee spielen\nH\xC3\xBCnde .", ids, 64, &n, &err));
+    OK(trf_vocab_encode(words, "  im  Schnee spielen\nH\xC3\xBCnde .", 0, ids, 64, &n, &err));
     OK(trf_vocab_decode(words, ids, n, text, 64, &bytes, &err));
     assert_string_equal(text, "im Schnee spielen H\xC3\xBCnde .");
-    OK(trf_vocab_encode(characters, "  \r\nz\xC3\xBC\tHein ", ids, 64, &n, &err));
+    OK(trf_vocab_encode(characters, "  \r\nz\xC3\xBC\tHein ", 0, ids, 64, &n, &err));
     assert_int_equal(n, 12);
     OK(trf_vocab_decode(characters, ids, n, text, 64, &bytes, &err));
     assert_string_equal(text, "  \r\nz\xC3\xBC\tHein ");
@@ -717,7 +717,7 @@ static void growing(void **state)
     FAILS(trf_vocab_add(v, "<x>", &err), TRF_E_INVALID_ARG, "token", -1);
     TOKENS(v, "a", "b", "<x>");
     TOKENS(copy, "a");
-    OK(trf_vocab_encode(v, "<x> a c b", ids, 8, &n, &err));
+    OK(trf_vocab_encode(v, "<x> a c b", 0, ids, 8, &n, &err));
     assert_true(n == 4 && ids[0] == 6 && ids[1] == 4 && ids[2] == 3 && ids[3] == 5);
     OK(from_bytes(&read, TRF_WORDS, v->bytes, (size_t)v->n_bytes, NULL));
     TOKENS(read, "a", "b", "<x>");

@@ -810,17 +810,17 @@ static void public_calls(void **state)
     /* "un" begins a word, "##aff" does not, for masks of whole words */
     assert_true(trf__begins_word(copy, 9, 6));
     assert_false(trf__begins_word(copy, 6, 7));
-    OK(trf_vocab_encode(copy, "Unaffable \xC4\xB1 the", some, 64, &n, &err));
+    OK(trf_vocab_encode(copy, "Unaffable \xC4\xB1 the", 0, some, 64, &n, &err));
     assert_int_equal(n, 5);
     assert_true(some[0] == 6 && some[1] == 7 && some[2] == 8 && some[3] == 1 && some[4] == 9);
     OK(trf_vocab_count_unknown(copy, "Unaffable \xC4\xB1 the", &unknown, &n, &err));
     assert_true(unknown == 1 && n == 5);
-    assert_int_equal(trf_vocab_encode(copy, "Unaffable", some, 2, &n, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_vocab_encode(copy, "Unaffable", 0, some, 2, &n, &err), TRF_E_LIMIT);
     assert_int_equal(n, 3);
     some[0] = 2; some[1] = 6; some[2] = 7; some[3] = 8; some[4] = 3;
     OK(trf_vocab_decode(copy, some, 5, text, sizeof text, &bytes, &err));
     assert_string_equal(text, "unaffable");
-    assert_int_equal(trf_vocab_encode(copy, "a\xFF", some, 64, &n, &err), TRF_E_FORMAT);
+    assert_int_equal(trf_vocab_encode(copy, "a\xFF", 0, some, 64, &n, &err), TRF_E_FORMAT);
     assert_int_equal(err.where, 1);
     assert_int_equal(trf_vocab_add(copy, "new", &err), TRF_E_UNSUPPORTED);
     assert_int_equal(trf__vocab_from_bytes(NULL, TRF_WORDPIECE, made.bytes, made.n, NULL, &err),
@@ -902,7 +902,7 @@ static void in_models(void **state)
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
     OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
     OK(kit_load_memory(&again, saved, bytes, NULL, &err));
-    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "The unaffable", some, 64, &n, &err));
+    OK(trf_vocab_encode(trf_model_vocab(again, TRF_SOURCE), "The unaffable", 0, some, 64, &n, &err));
     assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
     assert_int_equal(trf_model_vocab(again, TRF_SOURCE)->n_stored, made.n);
     assert_memory_equal(trf_model_vocab(again, TRF_SOURCE)->stored, made.bytes, made.n);

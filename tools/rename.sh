@@ -36,7 +36,7 @@ for file; do
             one = k == 1 && (name, n) in wrap ? wrap[name, n] "(" argument(s, k) ")" : argument(s, k)
             list = list (k > 1 ? ", " : "") (k == form[2] ? more[name, n] ", " : "") one
         }
-        if (form[2] == n + 1) list = list ", " more[name, n]
+        if (form[2] == n + 1) list = list (list == "" ? "" : ", ") more[name, n]
         return form[1] "(" list ")" form[3]
     }
     # was NAME COUNT NEW_NAME AT AFTER MORE: MORE, or NULL, becomes argument AT, if that is not 0; AFTER follows the
@@ -58,8 +58,6 @@ for file; do
         was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
         was("trf_translate_batch", 3, "trf_translate", 3)
         was("trf_search_check", 2, "trf_search_check", 2)
-        was("trf_sampling_check", 2, "trf_sampling_check", 2)
-        was("trf_model_memory", 1, "trf_model_memory", 2)
         was("trf_packed_memory", 3, "trf_packed_memory", 4)
         was("trf_trainer_memory", 2, "trf_trainer_memory", 3)
         was("trf_translator_memory", 4, "trf_translator_memory", 5)
@@ -71,7 +69,6 @@ for file; do
         was("trf_multi_head_attention", 8, "trf_multi_head_attention", 7)
         was("trf_multi_head_attention_backward", 11, "trf_multi_head_attention_backward", 5)
         was("trf_hypothesis_at", 3, "trf_translator_answer", 0)
-        was("trf_hypothesis_text", 7, "trf_translator_answer_text", 0)
         was("trf_error_rate", 4, "trf_translator_error_rate", 0)
         was("trf_sampler_at", 2, "trf_sampler_answer", 0)
         was("trf_learn", 6, "trf_trainer_learn", 0)
@@ -93,9 +90,28 @@ for file; do
         was("trf_optimizer_step", 3, "trf_trainer_update", 0)
         was("trf_evaluate", 4, "trf_trainer_evaluate", 3)
         was("trf_evaluate_all", 5, "trf_trainer_evaluate", 0)
-        was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
-        was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
-        was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
+        was("trf_dataset_stream", 1, "trf_dataset_results", 0, "->stream")
+        was("trf_dataset_labels", 1, "trf_dataset_results", 0, "->labels")
+        was("trf_dataset_lines", 1, "trf_dataset_results", 0, "->lines")
+        was("trf_config_tiny", 1, "trf_config_preset", 2, "", "TRF_TINY")
+        was("trf_config_base", 1, "trf_config_preset", 2, "", "TRF_BASE")
+        was("trf_config_big", 1, "trf_config_preset", 2, "", "TRF_BIG")
+        was("trf_trainer_parameter", 2, "trf_trainer_tensor", 2, "", "TRF_PARAMETER")
+        was("trf_trainer_gradient", 2, "trf_trainer_tensor", 2, "", "TRF_GRADIENT")
+        was("trf_trainer_averaged", 2, "trf_trainer_tensor", 2, "", "TRF_AVERAGE")
+        was("trf_trainer_begin_average", 2, "trf_trainer_average", 2, "", "1")
+        was("trf_dataset_recipe", 1, "trf_dataset_results", 0, "->recipe")
+        was("trf_dataset_corpus", 1, "trf_dataset_results", 0, "->corpus")
+        was("trf_dataset_held_out", 1, "trf_dataset_results", 0, "->held_out")
+        was("trf_dataset_facts", 1, "trf_dataset_results", 0)
+        was("trf_config_check", 2, "trf_config_check", 2)
+        was("trf_count_weights", 3, "trf_config_check", 0)
+        was("trf_config_set_conventions", 2, "trf_set_conventions", 2)
+        was("trf_train_set_conventions", 2, "trf_set_conventions", 1)
+        was("trf_vocab_encode", 6, "trf_vocab_encode", 3, "", "0")
+        was("trf_vocab_encode_special", 6, "trf_vocab_encode", 3, "", "1")
+        was("trf_dataset_read", 4, "trf_dataset_read", 4, "", "0")
+        was("trf_dataset_read_held_out", 4, "trf_dataset_read", 4, "", "1")
     }
     { text = text $0 "\n" }
     END {
@@ -135,6 +151,16 @@ for file; do
     gone="$gone|trf_vocab_from_[a-z_]*|trf_vocab_load_sentencepiece"
     gone="$gone|trf_model_create_(zeros|stage)|trf_corpus_open|trf_updater_(set_)?steps"
     gone="$gone|trf_build_info|trf_product_kernel|trf_shorten_pair|trf_vocab_make_[a-z_]*"
+    gone="$gone|trf_hypothesis_text|trf_translator_answer_text"
+    gone="$gone|trf_status_text"
+    gone="$gone|trf_data_facts"
+    gone="$gone|trf_model_memory|trf_weight_counts"
+    gone="$gone|trf_file_count"
+    gone="$gone|trf_token_file_defaults"
+    gone="$gone|trf_sampling_check"
+    gone="$gone|trf_corpus_add_chunks"
+    gone="$gone|trf_search_limit"
+    gone="$gone|trf_trainer_is_frozen"
     grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
 done
 exit $status

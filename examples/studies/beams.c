@@ -58,7 +58,7 @@ static void make_task(struct task *x)
     for (number = 5000000, n = 0; n < TESTS; number++) {
         grammar_make(number, &s);
         if (!grammar_is_test(&s) || grammar_check(s.english) == 0) continue;
-        STUDY_TRY(trf_vocab_encode(x->english, s.english, x->source + at, room - at, &x->lengths[n],
+        STUDY_TRY(trf_vocab_encode(x->english, s.english, 0, x->source + at, room - at, &x->lengths[n],
                                    &err));
         at += x->lengths[n];
         memcpy(x->german_texts[n++], s.german, GRAMMAR_TEXT);
@@ -69,7 +69,7 @@ static void make_task(struct task *x)
 static void train(const struct study *s, const struct task *x, uint64_t seed, const int *updates,
                   trf_model **copies)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -119,8 +119,10 @@ static struct result translate(const struct task *x, const trf_model *model, int
     r.seconds = study_seconds() - begin;
     for (i = 0; i < TESTS; i++) {
         const char *reference = x->german_texts[i];
-        r.log_probability += trf_translator_answer(t, i, 0)->log_probability / TESTS;
-        STUDY_TRY(trf_translator_answer_text(t, i, 0, text, sizeof text, NULL, &err));
+        const trf_hypothesis *best = trf_translator_answer(t, i, 0);
+        r.log_probability += best->log_probability / TESTS;
+        STUDY_TRY(trf_vocab_decode(trf_model_vocab(model, TRF_TARGET), best->ids, best->n, text, sizeof text, NULL,
+                                   &err));
         if (!m || metrics_add(m, text, &reference, 1)) fprintf(stderr, "out of memory\n"), exit(1);
     }
     r.bleu = metrics_value(m, FIGURE_BLEU);

@@ -32,7 +32,7 @@ static struct cost train(struct study *s, int layers, int length, int tokens, in
 {
     int32_t *ids = (int32_t *)study_memory(s, (size_t)tokens * sizeof *ids);
     int32_t *lengths = (int32_t *)study_memory(s, (size_t)(tokens / length) * sizeof *lengths), i;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;

@@ -54,9 +54,9 @@ static struct system make_system(uint64_t seed)
    small preset of the header's. */
 static trf_model *create(const struct study *s, const struct system *x, int preset, uint64_t seed)
 {
-    trf_config c = trf_config_tiny(), small = c;
+    trf_config c = trf_config_preset(TRF_TINY), small = c;
     trf_model *model = NULL;
-    trf_config_set_conventions(&c, TRF_CONVENTIONS_PYTORCH);
+    trf_set_conventions(&c, NULL, TRF_CONVENTIONS_PYTORCH);
     c.n_heads = HEADS;
     c.d_model = 256;
     c.d_ff = 1024;
@@ -156,8 +156,8 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     trf_reading seen;
     trf_tensor of;
     struct heat_map maps[HEADS];
-    STUDY_TRY(trf_vocab_encode(x->source, english[0], ids[0], ROWS, &n[0], &err));
-    STUDY_TRY(trf_vocab_encode(x->target, german[0], ids[1], ROWS, &n[1], &err));
+    STUDY_TRY(trf_vocab_encode(x->source, english[0], 0, ids[0], ROWS, &n[0], &err));
+    STUDY_TRY(trf_vocab_encode(x->target, german[0], 0, ids[1], ROWS, &n[1], &err));
     STUDY_TRY(trf_reader_create(&reader, model, NULL, &err));
     STUDY_TRY(trf_reader_read(reader, &b, TRF_READ_CROSS, NULL, &seen, &err));
     of = seen.attention[TRF_DECODER_CROSS][0];

@@ -16,7 +16,7 @@ static struct net net_of(struct study *s)
 {
     static int32_t source[SOURCE], target[TARGET], lengths[2][SENTENCES] = {{10, 7}, {8, 6}};
     struct net n;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     uint64_t random = 1;
     int i;
     memset(&n, 0, sizeof n);

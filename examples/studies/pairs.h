@@ -159,8 +159,8 @@ STUDY struct lesson pairs_lesson(const struct study *s, int d_model, int heads, 
     trf_config *c = &lesson.config;
     trf_train_options *o = &lesson.training;
     memset(&lesson, 0, sizeof lesson);
-    *c = trf_config_tiny();
-    trf_config_set_conventions(c, TRF_CONVENTIONS_PYTORCH);
+    *c = trf_config_preset(TRF_TINY);
+    trf_set_conventions(c, NULL, TRF_CONVENTIONS_PYTORCH);
     c->d_model = d_model;
     c->n_heads = heads;
     c->encoder_layers = c->decoder_layers = layers;

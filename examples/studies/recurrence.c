@@ -396,7 +396,7 @@ static double signal_of(struct study *s, int is_transformer, int distance, uint6
         trf_batch b = batch_of(&x);
         m = create_transformer(s, seed, 10);
         STUDY_TRY(trf_trainer_forward_backward(m.trainer, &b, NULL, &err));
-        g = trf_trainer_gradient(m.trainer, trf_model_parameter_index(m.model,
+        g = trf_trainer_tensor(m.trainer, TRF_GRADIENT, trf_model_parameter_index(m.model,
                                                                       "src_embed.weight"));
     } else {
         create(s, &lstm, seed);

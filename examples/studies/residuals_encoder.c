@@ -156,7 +156,7 @@ static void measure(struct study *s, trf_context *context, int layers, enum wiri
     trf_tensor x = study_tensor(s, TOKENS, D), dx = study_tensor(s, TOKENS, D);
     trf_tensor projection = study_tensor(s, TOKENS, D);
     uint64_t random = (uint64_t)seed;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model = NULL;
     struct encoder e;
     double up, slope;

@@ -27,7 +27,7 @@ static trf_batch read_on(struct study *s, const trf_vocab *letters, uint64_t *nu
         grammar_sentence sentence;
         grammar_make((*number)++, &sentence);
         if (test ? !grammar_is_test(&sentence) : !grammar_is_training(&sentence)) continue;
-        if (trf_vocab_encode(letters, sentence.german, ids + at, LETTERS, &lengths[i], NULL))
+        if (trf_vocab_encode(letters, sentence.german, 0, ids + at, LETTERS, &lengths[i], NULL))
             continue;                                   /* too long */
         study_must(s, !grammar_check(sentence.english) == !test, "held out: %s", sentence.english);
         at += lengths[i++];

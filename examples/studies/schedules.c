@@ -25,7 +25,7 @@ static double follow(struct study *s, struct curve *curve, const char *name, int
     double *x = (double *)study_memory(s, STEPS / EVERY * sizeof(double));
     double *y = (double *)study_memory(s, STEPS / EVERY * sizeof(double)), worst = 0;
     int step;
-    trf_train_set_conventions(&o, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(NULL, &o, TRF_CONVENTIONS_PAPER);
     o.warmup = warmup;
     for (step = 1; step <= STEPS; step++) {
         double rate = trf_learning_rate(&o, width, step);
@@ -111,7 +111,7 @@ static double train(struct study *s, trf_norm_place place, double rate, int warm
     struct study_pairs test_room = {NULL, NULL, NULL}, room = {NULL, NULL, NULL};
     uint64_t test_random = 999, random = (uint64_t)seed;
     trf_batch tests = study_reversals(s, &test_room, &test_random, TESTS, 3, 8, SYMBOLS);
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;

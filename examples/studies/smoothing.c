@@ -53,8 +53,8 @@ static struct pairs make_pairs(struct study *s, const struct vocabs *v, uint64_t
         grammar_sentence sentence;
         grammar_make(number++, &sentence);
         if (test ? !grammar_is_test(&sentence) : !grammar_is_training(&sentence)) continue;
-        if (trf_vocab_encode(v->english, sentence.english, source, WORDS, &n, NULL)
-            || trf_vocab_encode(v->german, sentence.german, target, WORDS, &m, NULL)
+        if (trf_vocab_encode(v->english, sentence.english, 0, source, WORDS, &n, NULL)
+            || trf_vocab_encode(v->german, sentence.german, 0, target, WORDS, &m, NULL)
             || pairs_have(&p, source, n)) continue;     /* too long, or there already */
         study_must(s, !grammar_check(sentence.english) == !test, "held out: %s", sentence.english);
         for (i = 0; i < m && noise; i++)

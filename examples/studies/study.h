@@ -213,7 +213,7 @@ STUDY trf_context *study_context(const struct study *s)
 STUDY trf_config study_config(const struct study *s, trf_kind kind, int32_t layers, int32_t vocab,
                               uint64_t seed)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     int has_source = kind != TRF_DECODER_ONLY, has_target = kind != TRF_ENCODER_ONLY;
     c.kind = kind;
     c.d_model = 64;

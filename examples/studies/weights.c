@@ -4,7 +4,7 @@
    block about 4 d^2, a decoder block about 6 d^2. One counts by a formula of its own, without
    tying.
 
-   trf_count_weights and trf_count_flops count from a configuration and allocate nothing, so they
+   trf_config_check and trf_count_flops count from a configuration and allocate nothing, so they
    can count even GPT-3. For small shapes the study also makes the model and counts its weights. */
 #include "study.h"
 
@@ -17,7 +17,7 @@ static const char *const names[SHAPES] = {
 
 static trf_config both_sides(int d, int heads, int layers, int d_ff, int vocab)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     c.d_model = d;
     c.n_heads = heads;
     c.encoder_layers = c.decoder_layers = layers;
@@ -73,7 +73,7 @@ static int64_t by_formula(const trf_config *c)
            layers * (2 * attention + feed + 6 * d) + v * d + v;
 }
 
-static void parts_of(const trf_weight_counts *w, double *parts)
+static void parts_of(const trf_model_size *w, double *parts)
 {
     parts[0] = (double)(w->source_embedding + w->target_embedding + w->positions);
     parts[1] = (double)(w->encoder_attention + w->decoder_attention + w->cross_attention);
@@ -91,10 +91,10 @@ static void shapes(struct study *s, double *totals)
                      "output projection | GFLOP a pass of 100 tokens");
     for (i = 0; i < SHAPES; i++) {
         trf_config c = shape(i);
-        trf_weight_counts w;
+        trf_model_size w;
         trf_flop_counts f;
         double parts[PARTS], sum = 0;
-        STUDY_TRY(trf_count_weights(&c, &w, &err));
+        STUDY_TRY(trf_config_check(&c, &w, &err));
         STUDY_TRY(trf_count_flops(&c, c.encoder_layers ? 100 : 0, c.decoder_layers ? 100 : 0, &f,
                                   &err));
         parts_of(&w, parts);
@@ -116,7 +116,7 @@ static void shapes(struct study *s, double *totals)
             trf_model_destroy(model);
         }
         c.n_heads = 1;
-        STUDY_TRY(trf_count_weights(&c, &w, &err));
+        STUDY_TRY(trf_config_check(&c, &w, &err));
         study_must(s, (double)w.total == totals[i], "%s: heads change no count", names[i]);
     }
     map.row_names = names;
@@ -139,9 +139,9 @@ static void blocks(struct study *s)
     static const int lengths[] = {10, 100, 1000, 10000};
     trf_config c = shape(3);
     double d2 = (double)c.d_model * c.d_model, share[4], encoder, decoder;
-    trf_weight_counts w;
+    trf_model_size w;
     int i;
-    STUDY_TRY(trf_count_weights(&c, &w, &err));
+    STUDY_TRY(trf_config_check(&c, &w, &err));
     encoder = (double)(w.encoder_attention + w.encoder_feed_forward + w.encoder_norms) / 6 / d2;
     decoder = (double)(w.decoder_attention + w.cross_attention + w.decoder_feed_forward +
                        w.decoder_norms) / 6 / d2;

@@ -62,6 +62,12 @@ static void die(const char *message)
     exit(1);
 }
 
+static size_t model_memory(const trf_config *config)
+{
+    trf_model_size size;
+    return trf_config_check(config, &size, NULL) ? 0 : size.memory;
+}
+
 /* -----------------------------------------------------------------------------------------------
    The CPU, each of whose ops is timed. While a step is kept, its products' shapes are too. */
 
@@ -285,7 +291,7 @@ static const manner AUTO = {TRF_PRODUCTS_AUTO, TRF_PRECISION_FLOAT32};
 
 static trf_config config_of(const char *size, manner how)
 {
-    trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
+    trf_config config = strcmp(size, "base") == 0 ? trf_config_preset(TRF_BASE) : trf_config_preset(TRF_TINY);
     if (strcmp(size, "small") == 0) {
         config.encoder_layers = config.decoder_layers = 3;
         config.d_model = 256;
@@ -385,7 +391,7 @@ static void bench_training(const char *size, int threads, const char *order, int
     memset(&times, 0, sizeof times);
     time_steps(trainer, corpus, steps, &times);
     print_steps(size, threads, order, steps, &times,
-                (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training, NULL)));
+                (double)(model_memory(&config) + trf_trainer_memory(&config, &training, NULL)));
     free(times.each);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -653,7 +659,7 @@ static void bench_lengths(const char *size, int threads)
         }
         printf("length %4d, %s, %d threads: %.0f real tokens/s, without attention %.1f ms of %.1f, memory %.1f MB (%.1f planned)\n",
                length, size, threads, 2 * TOKENS / total, 1e3 * (total - attention), 1e3 * total,
-               1e-6 * (double)(trf_trainer_memory(&config, &training, NULL) - trf_model_memory(&config, NULL)),
+               1e-6 * (double)(trf_trainer_memory(&config, &training, NULL) - model_memory(&config)),
                1e-6 * (double)trf_trainer_memory(&config, &training, NULL));
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
@@ -714,9 +720,8 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     getrusage(RUSAGE_SELF, &used);
     printf("%s, %d + %d layers, recompute %d, %d threads: %.0f ms a step (%.0f of processors), planned %.1f MB, of which %.1f for "
            "weights, gradients and moments, most that the process had %.1f MB\n", size, layers, layers, recompute, threads, 1e3 * best,
-           1e3 * best_work, 1e-6 * (double)(trf_model_memory(&config, NULL) + trf_trainer_memory(&config, &training,
-                                                                                                 NULL)),
-           4e-6 * (double)trf_model_memory(&config, NULL), 1.024e-3 * (double)used.ru_maxrss);
+           1e3 * best_work, 1e-6 * (double)(model_memory(&config) + trf_trainer_memory(&config, &training, NULL)),
+           4e-6 * (double)model_memory(&config), 1.024e-3 * (double)used.ru_maxrss);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -854,7 +859,7 @@ static void bench_loading(const char *path, trf_weights weights)
     printf("first answer of a base model of %.1f MB: reading the file %.1f ms, trf_model_load %.1f (%.2f of it), translator %.1f, sentence %.1f\n",
            1e-6 * (double)size, 1e3 * best[0], 1e3 * best[1], best[1] / best[0], 1e3 * best[2], 1e3 * best[3]);
     printf("    model %.1f MB, translator %.1f MB planned, most that the process had %.1f MB\n",
-           1e-6 * (double)(weights ? trf_packed_memory(&config, weights, NULL, NULL) : trf_model_memory(&config, NULL)),
+           1e-6 * (double)(weights ? trf_packed_memory(&config, weights, NULL, NULL) : model_memory(&config)),
            1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS, NULL), 1.024e-3 * (double)used.ru_maxrss);
 }
 
@@ -904,7 +909,7 @@ static double reading_speed(const trf__run *run, int64_t n)
 static void bench_generating(int threads, int tokens, trf_weights weights)
 {
     enum { BEGINNING = 20 };
-    trf_config config = trf_config_base();
+    trf_config config = trf_config_preset(TRF_BASE);
     trf_sampling sampling = trf_sampling_defaults();
     trf_model *model;
     trf_sampler *generator;
@@ -925,8 +930,7 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
     if (trf_model_create(&model, &config, NULL, &err) ||
         trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
-    bytes = weights == TRF_WEIGHTS_FULL ? trf_model_memory(&config, NULL) : trf_packed_memory(&config, weights, NULL,
-                                                                                              NULL);
+    bytes = weights == TRF_WEIGHTS_FULL ? model_memory(&config) : trf_packed_memory(&config, weights, NULL, NULL);
     bare = reading_speed(&generator->pass.run, (int64_t)(bytes / sizeof(float)));
     for (round = 0; round < 3; round++) {
         double start = seconds();
@@ -967,7 +971,7 @@ static double peak(void)
 /* A Llama with random weights and 32,000 tokens, as a packed file. */
 static void make_llama(const char *path, const int *sizes, trf_weights weights)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     trf_model *model;
     trf_error err;
     c.kind = TRF_DECODER_ONLY;

@@ -142,8 +142,8 @@ static void become_gpt2(trf_config *c)
 
 static trf_config config_of(const char *size, trf_precision precision)
 {
-    trf_config c = strcmp(size, "big") == 0 ? trf_config_big() : strcmp(size, "base") == 0 ? trf_config_base()
-                                                                                           : trf_config_tiny();
+    trf_config c = trf_config_preset(strcmp(size, "big") == 0 ? TRF_BIG
+                                     : strcmp(size, "base") == 0 ? TRF_BASE : TRF_TINY);
     c.source_vocab = c.target_vocab = strcmp(size, "tiny") == 0 ? 10000 : 32000;
     c.tying = TRF_TIED_ALL;
     c.norm_place = TRF_POST_NORM;
@@ -423,6 +423,7 @@ static void measure_training(const char *size, int64_t tokens, int launches)
     int64_t source = 0, target = 0;
     int i;
     double before = memory_left();
+    trf_model_size planned;
     OK(trf_model_create(&model, &c, NULL, &err));
     t = trainer_of(model, tokens);
     if (launches) only_launch(&t->pass.run);
@@ -443,9 +444,9 @@ static void measure_training(const char *size, int64_t tokens, int launches)
     alone = products_alone(&t->pass.run, &c, source / RUNS, target / RUNS, &flops);
     printf("train %s %d%s: %.2f ms/step, %.0f real tokens/s, step / products %.2f, %.0f TFLOP/s\n", size, (int)tokens,
            launches ? " launches" : "", 1e3 * step, real / total, step / alone, 1e-12 * flops / step);
-    if (before > 0)
+    if (before > 0 && !trf_config_check(&c, &planned, NULL))
         printf("    memory taken / planned: %.3f\n", (before - left) /
-               ((double)trf_trainer_memory(&c, trf_trainer_options(t), NULL) + (double)trf_model_memory(&c, NULL)));
+               ((double)trf_trainer_memory(&c, trf_trainer_options(t), NULL) + (double)planned.memory));
     trf_trainer_destroy(t);
     trf_model_destroy(model);
 }

@@ -55,7 +55,7 @@ static int right_of_test(const trf_model *model, trf_error *err)
 /* Words in, characters out, in batches of 1,024 tokens, by hand. */
 static int learn_by_hand(const trf_train_options *training, trf_model **model, trf_error *err)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_corpus_options options = trf_corpus_defaults();
     trf_vocab *vocab[2] = {NULL, NULL};
     trf_corpus *corpus = NULL;
@@ -95,7 +95,7 @@ static int learn_by_itself(trf_model **model, trf_error *err)
 {
     trf_dataset *data = NULL;
     trf_trainer *trainer = NULL;
-    trf_recipe *recipe;
+    const trf_data_results *results;
     char source[80], target[16];
     int i, failed = 1;
     if (trf_dataset_create(&data, NULL, err)) return 1;
@@ -104,9 +104,9 @@ static int learn_by_itself(trf_model **model, trf_error *err)
         if (trf_dataset_add(data, source, target, err)) goto done;
     }
     if (trf_dataset_finish(data, err) || trf_dataset_create_model(data, model, err)) goto done;
-    recipe = trf_dataset_recipe(data);
-    failed = trf_trainer_create(&trainer, *model, &recipe->training, err) ||
-             trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, err);
+    results = trf_dataset_results(data);
+    failed = trf_trainer_create(&trainer, *model, &results->recipe->training, err) ||
+             trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning, NULL, err);
 done:
     trf_trainer_destroy(trainer);
     trf_dataset_destroy(data);

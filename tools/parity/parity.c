@@ -66,7 +66,7 @@ static int read_settings(settings *s, const char *path)
     FILE *f = fopen(path, "r");
     char field[64];
     double value;
-    s->config = trf_config_tiny();
+    s->config = trf_config_preset(TRF_TINY);
     s->training = trf_train_defaults();
     s->config.norm_place = TRF_POST_NORM;       /* what tools/parity/parity.py leaves out is as in nn.Transformer, */
     s->training.schedule = TRF_NOAM;            /* and in the paper's section 5 */
@@ -221,7 +221,7 @@ static int print_ids(const trf_model *model, int target, FILE *lines, trf_error 
     if (!vocab) vocab = trf_model_vocab(model, TRF_TARGET);
     while (vocab && fgets(line, sizeof line, lines)) {
         line[strcspn(line, "\n")] = 0;
-        if (trf_vocab_encode(vocab, line, ids, 65536, &n, err)) return 1;
+        if (trf_vocab_encode(vocab, line, 0, ids, 65536, &n, err)) return 1;
         for (i = 0; i < n; i++) printf("%s%d", i ? " " : "", (int)ids[i]);
         printf("\n");
     }

@@ -45,7 +45,7 @@ static int records(trf_vocab *vocab, char *from, size_t n, int decode)
     for (record = from; record < from + n; record += strlen(record) + 1) {
         trf_status status = TRF_OK;
         if (decode) for (count = 0, at = record; *at; at = end) ids[count++] = (int32_t)strtol(at, &end, 10);
-        else status = trf_vocab_encode(vocab, record, ids, MOST, &count, &err);
+        else status = trf_vocab_encode(vocab, record, 0, ids, MOST, &count, &err);
         if (status || trf_vocab_decode(vocab, ids, count, text, sizeof text, &bytes, &err)) {
             fprintf(stderr, "%s\n", err.message);
             return 1;
@@ -84,13 +84,13 @@ int main(int argc, char **argv)
     for (again = 0; argc > 2 && again < 5; again++) {
         double start = seconds();
         for (line = lines; line < lines + n; line += strlen(line) + 1)
-            if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err)) { fprintf(stderr, "%s\n",
+            if (trf_vocab_encode(vocab, line, 0, ids, MOST, &count, &err)) { fprintf(stderr, "%s\n",
                                                                                   err.message); return 1; }
         if (seconds() - start < best) best = seconds() - start;
     }
     if (argc > 2) printf("%.6f\n", best);
     for (line = lines; argc == 2 && line < lines + n; line += strlen(line) + 1) {
-        if (trf_vocab_encode(vocab, line, ids, MOST, &count, &err) ||
+        if (trf_vocab_encode(vocab, line, 0, ids, MOST, &count, &err) ||
             trf_vocab_decode(vocab, ids, count, text, sizeof text, NULL, &err)) {
             fprintf(stderr, "%s\n", err.message);
             return 1;

@@ -24,7 +24,7 @@ static int generate(void)
     memset(&begin, 0, sizeof begin);
     if (!out || trf_model_load(&model, "causal", NULL, &err)) return 1;
     for (i = 0; i < 3; i++) {
-        if (trf_vocab_encode(trf_model_target_vocab(model), texts[i], ids + used, 16 - used, &n, &err)) return 1;
+        if (trf_vocab_encode(trf_model_target_vocab(model), texts[i], 0, ids + used, 16 - used, &n, &err)) return 1;
         used += lengths[i] = n;
     }
     begin.target.ids = ids;
@@ -44,7 +44,7 @@ static int train(void)
     trf_trainer *trainer;
     trf_corpus *corpus;
     trf_error err;
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = trf_train_defaults();
     int32_t i;
     FILE *out = fopen("state.out", "w");

@@ -83,7 +83,7 @@ static trf_status steps_masked(const trf_model *model, const char *const *lines,
     if (trf_translator_create(&translator, model, &search, &err)) return steps_fail(&err);
     for (i = 0; i < n; i++) {
         int32_t ids[8], length, best;
-        if (trf_vocab_encode(vocab, lines[i], ids, 8, &length, &err)) goto failed;
+        if (trf_vocab_encode(vocab, lines[i], 0, ids, 8, &length, &err)) goto failed;
         for (k = 0; k < length; k++) {
             const trf_real *logits;
             trf_batch batch;

@@ -37,8 +37,8 @@ typedef double trf_real;
 typedef float trf_real;
 #endif
 
-/* Results of calls. 0 is success, everything else is an error. The values never change, so a
-   program may branch on them. The text of a message is for people. */
+/* Results of calls: name, value and meaning. 0 is success, everything else is an error. The values
+   never change, so a program may branch on them. The text of a message is for people. */
 #define TRF_STATUS_LIST(X) \
     X(TRF_OK,              0, "success") \
     X(TRF_E_NOMEM,        -1, "out of memory") \
@@ -66,8 +66,6 @@ typedef enum trf_status {
 /* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
    static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
-/* What it means, such as "a size is beyond a limit". */
-TRF_API const char *trf_status_text(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call

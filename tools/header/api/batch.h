@@ -179,9 +179,10 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
    rewind. TRF_E_LIMIT: a pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
-   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
-   reads a token file. */
+/* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
+   no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
+   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
+   file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -191,11 +192,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
-/* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; with
-   TRF_E_INVALID_ARG `where` is the index among all n ids. */
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err);
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */

@@ -314,12 +314,14 @@ typedef struct trf_config {
      norm_place      TRF_PRE_NORM, which trains without a warm-up, and at learning rates at which
                      post-norm diverges (Xiong et al. 2020)
      embedding_init  TRF_EMBEDDING_NORMAL_D; nn.Transformer has no embeddings to follow
-   trf_recipe_find chooses all options from the size of your data. */
-TRF_API trf_config trf_config_tiny(void);
-TRF_API trf_config trf_config_base(void);
-TRF_API trf_config trf_config_big(void);
+   trf_recipe_find chooses all options from the size of your data. A preset that does not exist is
+   a struct of zeros. */
+typedef enum trf_preset {
+    TRF_TINY = 0, TRF_BASE = 1, TRF_BIG = 2, TRF_PRESET_COUNT
+} trf_preset;
+TRF_API trf_config trf_config_preset(trf_preset preset);
 
-/* Sets the fields in which systems differ, and no others:
+/* The choices in which systems differ (trf_set_conventions). In a configuration they are:
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
@@ -329,13 +331,12 @@ TRF_API trf_config trf_config_big(void);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
-   from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
-   scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
-   larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
+   Both also have: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved
+   positions from 0; post-norm; standard norm; scaled embeddings without a norm and without
+   segments; scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. Embeddings of PYTORCH
+   are much larger than positions (trf_embedding_init): set NORMAL_D if order matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
     TRF_CONVENTIONS_COUNT
 } trf_conventions;
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions);

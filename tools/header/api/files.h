@@ -23,21 +23,21 @@
 // machines.
 // -----------------------------------------------------------------------------------------------
 
+/* NULL, or a struct of zeros: the defaults. */
 typedef struct trf_token_file_options {
     const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
                                    with other vocabularies it cannot be opened. Borrowed for the
                                    call. default NULL: no fingerprint */
-    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids;
-                                   default 4 */
+    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids.
+                                   0: 4; default 0 */
     int32_t max_length;         /* pairs with more ids on a side are rejected. Below 65,536 a length
-                                   has two bytes in files and in memory, else four. >= 1;
-                                   default 511 */
+                                   has two bytes in files and in memory, else four. >= 1; 0: 511;
+                                   default 0 */
     int32_t resume;             /* 1: continues a file that was not finished; default 0 */
     trf_hooks hooks;            /* default none; `cancel` is called while a file is continued */
 } trf_token_file_options;
 
 typedef struct trf_token_file trf_token_file;
-TRF_API trf_token_file_options trf_token_file_defaults(void);
 /* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
    file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
 
@@ -165,8 +165,7 @@ typedef struct trf_file_entry {
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
-TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
-/* An index out of range gives an entry of zeros. */
+/* Tensor `index`, from 0 on. Behind the last one the entry has zeros, and no name. */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the

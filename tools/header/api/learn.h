@@ -16,17 +16,17 @@
 // chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
-//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_read(data, "pairs.tsv", NULL, 0, &err);      or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
 //     trf_model_save(model, "model", NULL, &err);
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
-//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     results = trf_dataset_results(data);         puts(results->recipe->reasons): the choices
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
-//     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_trainer_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, &report, &err);
+//     trf_trainer_create(&trainer, model, &results->recipe->training, &err);
+//     trf_trainer_learn(trainer, results->corpus, results->held_out, &results->recipe->learning,
+//                       &report, &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
@@ -123,7 +123,8 @@ typedef struct trf_learn_options {
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
-                                   its own; default trf_search_defaults with beam 1 */
+                                   its own; default trf_search_defaults with beam 1 and
+                                   max_sentences 0 */
     /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
        says only which scores are better. `model` is valid during this call only. Return non-zero to
        end with TRF_E_CANCELLED. default NULL */
@@ -216,27 +217,18 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_begin_average   call it before the first update. The average begins with the
-                                   weights; in a trainer from a checkpoint it goes on with the
-                                   checkpoint's. A second call begins a new one with the weights
-       trf_trainer_average         call it after each update. share: above 0, at most 0.5
+       trf_trainer_average         call it before the first update with share 1, which begins the
+                                   average with the weights, and after each update with a share
+                                   above 0, at most 0.5. An average of a checkpoint goes on
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
-                                   the weights: read it with trf_tensor_read. You may write it
 
+   trf_trainer_tensor shows the average.
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -437,7 +429,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
                                    default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -474,6 +466,7 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 /* The same with a line's place, for messages, and for pairs to hold out. */
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+   held_out 1: they are for validation; 0: to learn from.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
@@ -482,10 +475,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err);
-/* The same for pairs to hold out. */
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err);
+                                    int32_t held_out, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
@@ -494,23 +484,18 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
    NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
-   recipe before the call that reads it:
-       config      trf_dataset_create_model
-       training    trf_trainer_create
-       learning    trf_trainer_learn
-       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
-/* NULL: no pairs are held out. */
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
-TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* What a finished data set has. */
-typedef struct trf_data_facts {
-    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
-                                           out */
+typedef struct trf_data_results {
+    /* You may change the recipe before the call that reads it:
+           config      trf_dataset_create_model
+           training    trf_trainer_create
+           learning    trf_trainer_learn
+           corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it
+       With `pair` of the options recipe and corpus are NULL */
+    trf_recipe *recipe;
+    trf_corpus *corpus;         /* the pairs to learn from */
+    const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
+    trf_token_facts facts, held_out_facts;      /* numbers of both */
     int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
                                    more of their chunks go on in the next one: long texts, files,
                                    packed texts. The model reads all chunks behind BOS, so that a
@@ -520,15 +505,18 @@ typedef struct trf_data_facts {
     const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
                                    or they are numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
-} trf_data_facts;
-/* They belong to the data set. NULL before trf_dataset_finish. */
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
+} trf_data_results;
+/* The results belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
+   alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_data_facts.stream is 1
+       "trained.stream"    "1" if trf_data_results.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_reader_classify */

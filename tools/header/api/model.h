@@ -28,21 +28,15 @@ typedef struct trf_model_options {
 } trf_model_options;
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
-/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
-   of memory. */
-TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-/* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err);
 
-/* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
-   that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
-   trf_model_create. */
-typedef struct trf_weight_counts {
+/* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
+   counts once, in the first of these parts that uses it. */
+typedef struct trf_model_size {
     int64_t source_embedding, target_embedding;
     int64_t positions;                  /* learned positions of both sides, and segments */
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
@@ -50,9 +44,12 @@ typedef struct trf_weight_counts {
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
     int64_t generator;                  /* output projection, or heads, with their biases */
     int64_t total;                      /* trf_model_parameter_total of the model */
-} trf_weight_counts;
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err);
+    size_t memory;                      /* bytes that trf_model_create takes */
+} trf_model_size;
+/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
+   of memory. size: NULL, or gets the size of its model. */
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size,
+                                    trf_error *err);
 
 /* Floating-point operations of the matrix products in one forward pass over one pair. A
    multiplication and an addition are two operations. source_rows and target_rows are the pair's
@@ -107,7 +104,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_parameter. If the index is out of range, the view has neither data nor
+   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
    elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */

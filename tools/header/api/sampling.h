@@ -77,11 +77,6 @@ typedef struct trf_sampling {
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
-/* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
-   Fails if and as trf_sampler_create would, except for lack of memory. */
-TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_config *config,
-                                      trf_error *err);
-
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
    NULL sampling: the defaults. With an ensemble, model is NULL or its first one. TRF_E_STATE: an
    encoder-only model. */

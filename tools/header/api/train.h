@@ -154,7 +154,8 @@ typedef struct trf_train_options {
 /* Defaults for small tasks. Large data sets and large models need more warm-up, dropout and
    smoothing: trf_recipe_find chooses them. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Sets the fields in which systems differ, and no others:
+/* Sets the fields in which systems differ, and no others: those of a configuration, as
+   trf_conventions has them, and those of training. NULL: none of these.
 
                            PYTORCH                  PAPER
        optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
@@ -167,7 +168,8 @@ TRF_API trf_train_options trf_train_defaults(void);
                                                     activation 0
 
    PYTORCH: torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions);
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
@@ -270,15 +272,15 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    new limits. TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
-   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
-   "tgt_embed.weight".
+/* Freezes parameters (frozen 1), lets them learn again (0), or counts the frozen ones (-1). The
+   pattern must match a parameter's whole name (trf_model_parameter); '*' matches any characters:
+   "encoder.*", "*.bias", "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
      - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
      - Checkpoints store what is frozen. All ranks must freeze the same.
-   *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
-   TRF_E_STATE: gradients have been accumulated. */
+   *matched (may be NULL) is the number of parameters that match, with -1 of those that are frozen.
+   TRF_E_INVALID_ARG: none matches. TRF_E_STATE: gradients have been accumulated (not with -1). */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
 /* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
@@ -304,14 +306,19 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    the model is divided into stages. Whatever fails leaves the teachers as they were. */
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err);
-/* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
-   write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
-   they are valid from trf_trainer_forward_backward until trf_trainer_update, and you may change
-   them before it. If the options have `parts`, they are those of this rank's first part. */
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
+/* What a trainer has for each parameter. */
+typedef enum trf_trained {
+    TRF_PARAMETER = 0,          /* the weights. You may write them between updates */
+    TRF_GRADIENT = 1,           /* sums over the tokens of the micro-batches so far, valid from
+                                   trf_trainer_forward_backward until trf_trainer_update; you may
+                                   change them before it. With `parts` of the options: those of this
+                                   rank's first part */
+    TRF_AVERAGE = 2,            /* the moving average (trf_trainer_average). You may write it */
+    TRF_TRAINED_COUNT
+} trf_trained;
+/* A view of what the trainer has for parameter `index` of trf_model_parameter: trf_tensor_read
+   reads it. It has neither data nor elements if there is no such thing. */
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.

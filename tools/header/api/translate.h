@@ -179,7 +179,11 @@ typedef struct trf_search {
                                    first. When one is done, the next takes its slot. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   >= 1; default 32 */
+                                   0: at most 32, and so few that the cancel hook, which is not
+                                   called inside a matrix product, stops a translation soon: the
+                                   largest product, all hypotheses times the vocabulary's matrix,
+                                   then has at most 512 rows and takes at most about half a second
+                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -316,10 +320,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
-                                         been cut after a whole token.
-                                         trf_translator_answer_text(translator, 0, 0, ...)
-                                         returns the whole answer and its length, NULs inside it
-                                         included, without another search
+                                         been cut after a whole token. trf_translator_answer and
+                                         trf_vocab_decode give all of it and its length, NULs
+                                         inside it included, without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies
    Each model of an ensemble reads the text in its own tokens. */
@@ -368,12 +371,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. NULL: there is no
-   such sentence or rank. */
+   such sentence or rank. trf_vocab_decode, with the model's target vocabulary (trf_model_vocab),
+   turns the ids of one into text. */
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank);
-/* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
-   it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
-   such result. TRF_E_STATE: the model has no target vocabulary. */
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err);

@@ -126,15 +126,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
    the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err);
-/* The same for byte-level BPE (TRF_BYTE_BPE), but the texts of special tokens, and of others that
-   were added to the vocabulary, are read as these tokens: "<|im_start|>". Of two that begin at the
-   same byte the longer one counts. What is between two is cut as a text by itself. For prompts that
-   the program writes, not its users. TRF_E_UNSUPPORTED: a vocabulary of another kind. */
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err);
+   offset; SentencePiece takes them for U+FFFD.
+   special 0: for texts of users, in which no text is a special token.
+   special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
+   texts of special tokens, and of others that were added to the vocabulary, are read as these
+   tokens: "<|im_start|>". Of two that begin at the same byte the longer one counts. What is between
+   two is cut as a text by itself. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
    is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
    does. */

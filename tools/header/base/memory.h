@@ -170,6 +170,10 @@ TRF__BOTH float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+TRF__FN double trf__clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
 TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
 

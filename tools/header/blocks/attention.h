@@ -290,7 +290,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     double says[6];
     int64_t n = queries;
     c.source_vocab = c.target_vocab = 5;
@@ -301,7 +301,7 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
     c.rotary_scale = rotary->rotary_scale; c.rotary_trained = rotary->rotary_trained;
     c.rotary_low = rotary->rotary_low; c.rotary_high = rotary->rotary_high;
     c.rotary_pairs = rotary->rotary_pairs;
-    TRF__TRY(trf_config_check(&c, err));
+    TRF__TRY(trf__config_check(&c, err));
     TRF__FAIL_IF(a->max_keys > 1 << 24, TRF_E_LIMIT, -1, "lengths",
                  "with rotary positions a sequence has at most %d keys", 1 << 24);
     r->width = trf__rotary_width(&c);

@@ -210,7 +210,7 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif
-        if (w != few && at_low - above <= TRF__DRAW_FEW) {
+        if (w != few && at_low - above <= (double)TRF__DRAW_FEW) {
             n = trf__draw_between(w, n, low, high, few);
             left = above;
             left_sum = above_sum;

@@ -144,34 +144,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
-/* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
-TRF__COLD
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length, trf_error *err)
-{
-    trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (length < 1) return trf__fail_below(err, "length", 1, length);
-    trf_corpus before = *corpus;
-    for (int64_t i = 0; status == TRF_OK && i < n; i += length) {
-        int32_t some = (int32_t)trf__min64(length, n - i);
-        /* a pair may have numbers as labels, a text has ids */
-        status = trf__pair_side(INT32_MAX, corpus->facts.pairs, ids + i, some, -1, "target",
-                                "n_target",
-                                err);
-        if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
-        /* the index in all ids, not in this chunk */
-        if (status == TRF_E_INVALID_ARG && err) err->where += i;
-    }
-    if (status == TRF_OK) return TRF_OK;
-    corpus->facts = before.facts;
-    corpus->n_ids = before.n_ids;
-    corpus->hash = before.hash;
-    return status;
-}
-
 /* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
    so only other vocabularies need the check. */
 TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,

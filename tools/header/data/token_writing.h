@@ -105,14 +105,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF_API trf_token_file_options trf_token_file_defaults(void)
-{
-    TRF__ZEROED(trf_token_file_options, o);
-    o.id_bytes = 4;
-    o.max_length = 511;
-    return o;
-}
-
 TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
 {
     TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
@@ -190,13 +182,17 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
     int exists;
     TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(o);
+    if (options) o = *options;
+    if (!o.id_bytes) o.id_bytes = 4;
+    if (!o.max_length) o.max_length = 511;
     TRF__TRY(trf__token_options(&o, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));

@@ -25,16 +25,6 @@ TRF_API const char *trf_status_name(trf_status status)
     }
 }
 
-TRF_API const char *trf_status_text(trf_status status)
-{
-    switch (status) {
-#define TRF__X(name, value, text) case name: return text;
-    TRF_STATUS_LIST(TRF__X)
-#undef TRF__X
-    default: return "an unknown status";
-    }
-}
-
 /* Unused dimensions are 1, so products over all four are valid. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {

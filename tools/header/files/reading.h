@@ -300,7 +300,7 @@ TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
 }
 #endif
 
-TRF__FN void trf__widen(trf_real *to, const unsigned char *from, size_t n, int bf16)
+TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t n, int bf16)
 {
     if (bf16) { trf__widen_bf16(to, from, n); return; }
 #if TRF__X86
@@ -328,7 +328,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
 #if TRF__REAL_BYTES == 4
     if (trf__is_little() && each == 2) {
         i = trf__finite_numbers(p, n, dtype->code);
-        trf__widen(values, p, i, dtype->code == 'B');
+        trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
     if (trf__is_own(dtype)) {

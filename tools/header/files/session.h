@@ -253,7 +253,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, NULL, err), err));
+    TRF__TRY(trf__file_fault(trf__sampling_check(&rules, NULL, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));

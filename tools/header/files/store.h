@@ -144,9 +144,10 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 {
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
+    trf_status status;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
-    *c = trf_config_tiny();
+    *c = trf_config_preset(TRF_TINY);
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
         if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
@@ -165,7 +166,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                           "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    return ours ? trf__file_fault(trf_config_check(c, err), err) : trf_config_check(c, err);
+    status = trf_config_check(c, NULL, err);
+    return ours ? trf__file_fault(status, err) : status;
 }
 
 TRF__FN int trf__is_checkpoint(const trf_file *file)

@@ -461,8 +461,6 @@ TRF_API void trf_file_close(trf_file *file)
     trf__free(&hooks, file, file->allocated);
 }
 
-TRF_API int32_t trf_file_count(const trf_file *file) { return file ? file->count : 0; }
-
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 {
     trf_file_entry none;

@@ -92,15 +92,15 @@ struct trf_dataset {
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
-    trf_data_facts told;            /* what trf_dataset_facts returns; `labels` and `lines` since it
-                                       is finished */
+    trf_data_results told;          /* what trf_dataset_results returns: its pointers, `labels` and
+                                       `lines` since it is finished */
     int finished;
 };
 
 /* Numbers of the pairs to learn from, or of those held out. */
 TRF__FN trf_token_facts *trf__facts_of(trf_dataset *d, int held)
 {
-    return held ? &d->told.held_out : &d->told.learn;
+    return held ? &d->told.held_out_facts : &d->told.facts;
 }
 
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */

@@ -266,7 +266,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
-    const trf_token_facts *f = &d->told.learn;
+    const trf_token_facts *f = &d->told.facts;
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
     a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
@@ -315,7 +315,7 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     any.source_vocab = d->vocab[0];
     any.target_vocab = d->vocab[1];
     TRF__TRY(trf_corpus_create(&d->corpus, &any, err));
-    if (any.path) d->told.learn = *trf_corpus_facts(d->corpus);
+    if (any.path) d->told.facts = *trf_corpus_facts(d->corpus);
     return TRF_OK;
 }
 
@@ -388,12 +388,12 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
-    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.learn.different,
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->told.facts.different,
                                   &d->options.hooks, err));
-    TRF__FAIL_IF(d->told.learn.longest == 0, TRF_E_STATE, -1, "data",
+    TRF__FAIL_IF(d->told.facts.longest == 0, TRF_E_STATE, -1, "data",
                  "none of %lld pairs can be learned from: all are empty, do not match their "
                  "labels, or are longer than %d ids",
-                 (long long)(d->options.token_file ? d->told.learn.pairs : s->train),
+                 (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
@@ -425,6 +425,9 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
         trf__split_free(&data->split, &hooks);
         trf__dataset_forget(data);
     }
+    data->told.recipe = &data->recipe;
+    data->told.corpus = data->corpus;
+    if (data->held[1].count) data->told.held_out = &data->held_out;
     data->told.labels = data->labels;
     data->told.lines = trf__lines_of(&data->split);
     return TRF_OK;
@@ -432,21 +435,11 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
-{
-    return data && data->finished ? data->corpus : NULL;
-}
-
 /* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
    NULL. */
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
+TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
-    return trf_dataset_corpus(data) ? &data->recipe : NULL;
-}
-
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
-{
-    return data && data->finished && data->held[1].count ? &data->held_out : NULL;
+    return data && data->finished ? &data->told : NULL;
 }
 
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side)
@@ -454,11 +447,6 @@ TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t p
     if (!data || (side != TRF_SOURCE && side != TRF_TARGET)) return NULL;
     const trf__texts *t = &data->held_texts[side];
     return pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
-}
-
-TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
-{
-    return data && data->finished ? &data->told : NULL;
 }
 
 TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
@@ -472,7 +460,7 @@ TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__FN trf_status trf__dataset_tell(const trf_dataset *data, trf_model *model, trf_error *err)
 {
-    const trf_token_facts *f = &data->told.learn;
+    const trf_token_facts *f = &data->told.facts;
     const int labelled = trf__is_labelled(&data->options);
     TRF__TRY(trf_model_set_vocabs(model, data->vocab[0], data->vocab[1], err));
     TRF__TRY(trf__dataset_note(model, "trained.longest", data->stats.longest, err));
@@ -516,7 +504,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
                                           r->teacher_share, err);
     if (status == TRF_OK)
-        status = trf_trainer_learn(trainer, data->corpus, trf_dataset_held_out(data),
+        status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
     return trf__model_kept(model, status);
@@ -535,8 +523,8 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
                  "a data set with the callback `pair` keeps nothing to learn from");
     TRF__FAIL_IF(data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise,
                  TRF_E_STATE, -1, "noise",
-                 "an encoder learns hidden ids: call trf_dataset_finish, then set learning.noise "
-                 "of trf_dataset_recipe");
+                 "an encoder learns hidden ids: call trf_dataset_finish, then set "
+                 "recipe->learning.noise");
     int32_t n = data->recipe.teachers;
     TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
     TRF__ZERO(teachers);

@@ -193,8 +193,8 @@ TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t us
 }
 
 TRF__COLD
-TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
-                                     int held_out, trf_error *err)
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    int32_t held_out, trf_error *err)
 {
     const char *const paths[2] = {source, target};
     trf_line pair = {NULL, NULL, source, 0, 0, 0};
@@ -222,16 +222,4 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
-}
-
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 0, err);
-}
-
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 1, err);
 }

@@ -26,10 +26,10 @@
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
+/* Begins the average with the weights, or goes on with that of a checkpoint. */
 TRF__COLD
-TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     if (!trainer->average_read)
@@ -41,18 +41,24 @@ TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *er
 /* Refuses a trainer without an average. */
 TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    return TRF__OK_IF(trainer->average && trainer->raw, TRF_E_STATE, -1, "average",
-                      "no average has begun: call trf_trainer_begin_average");
+    if (trainer->average)
+        return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "average",
+                     "no average has begun: call trf_trainer_average with share 1");
 }
 
 TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
     trf__average job;
-    TRF__TRY(trf__has_average(trainer, err));
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->averaged, TRF_E_STATE, -1, "average",
                  "expected the trainer's own weights, but the average is in use");
+    if (share == 1) {
+        trainer->average_read = 0;
+        return trf__average_begin(trainer, err);
+    }
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     double first = 9.0 / (10.0 + (double)trainer->step);
     const trf__run *run = &trainer->pass.run;
@@ -66,6 +72,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
@@ -77,12 +84,6 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
                                                                          : trainer->raw);
     trainer->left = trainer->beneath;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
-}
-
-TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop
@@ -154,25 +155,6 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 // >>validate       the loss of held-out pairs, and their error rate
 //
 // Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
-
-/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
-TRF__FN double trf__rows_at_a_time(const trf_config *c)
-{
-    double vocab = c->source_vocab;
-    if (c->target_vocab > vocab) vocab = c->target_vocab;
-    if (c->n_labels > vocab) vocab = c->n_labels;
-    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
-}
-
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
-{
-    if (!search || !config) return;
-    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
-    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
-    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
-}
 
 /* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],

@@ -205,7 +205,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     TRF__FAIL_IF(l->o->custom && l->o->custom(l->o->user, model, &p->score), TRF_E_CANCELLED,
                  l->trainer->step, "custom", "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -553,7 +552,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
     l->averages = l->o->ema > 0;
-    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
+    if (l->averages) TRF__TRY(trf__average_begin(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));

@@ -44,6 +44,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     o.accumulate = 1;
     o.search = trf_search_defaults();
     o.search.beam = 1;
+    o.search.max_sentences = 0;
     return o;
 }
 
@@ -61,11 +62,6 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
-}
-
-TRF__FN double trf__clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
 }
 
 /* Tokens of both sides, without those of copies. */
@@ -98,7 +94,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
     int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
-    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    *c = trf_config_preset(tokens >= TRF__LARGE_DATA ? TRF_BASE : TRF_TINY);
     if (middling && !symbols) {
         c->encoder_layers = c->decoder_layers = 3;
         c->d_model = 256;

@@ -48,7 +48,7 @@
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
-//     preset         a function that fills in a configuration, such as trf_config_tiny
+//     preset         a configuration of a usual size (trf_config_preset)
 //     conventions    the choices in which PyTorch, the paper and other systems differ
 //     head           1. one of the h parts of attention. 2. trf_head, the last layer of an
 //                    encoder-only model

@@ -161,10 +161,10 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     *n = 0;
     TRF__TRY(trf__separators(config, &between, err));
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    trf_status one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    trf_status one = trf_vocab_encode(vocab, first, 0, ids, capacity, &n_first, err);
     if (one != TRF_OK && one != TRF_E_LIMIT) return one;
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
-    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;

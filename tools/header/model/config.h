@@ -24,10 +24,8 @@
 // -----------------------------------------------------------------------------------------------
 
 /* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
+TRF__FN void trf__config_conventions(trf_config *config, int paper)
 {
-    int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;
@@ -51,17 +49,20 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 
 /* PyTorch's conventions but for two: pre-norm trains without a long warm-up, and small first
    embeddings leave the positions visible. */
-TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
+TRF_API trf_config trf_config_preset(trf_preset preset)
 {
+    static const int32_t sizes[TRF_PRESET_COUNT][4] = {     /* layers, d_model, d_ff, n_heads */
+        {4, 128, 256, 4}, {6, 512, 2048, 8}, {6, 1024, 4096, 16}};
     TRF__ZEROED(trf_config, config);
-    trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
+    trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
                                                            own */
-    config.encoder_layers = config.decoder_layers = layers;
-    config.d_model = d_model;
-    config.d_ff = d_ff;
-    config.n_heads = n_heads;
+    config.encoder_layers = config.decoder_layers = sizes[preset][0];
+    config.d_model = sizes[preset][1];
+    config.d_ff = sizes[preset][2];
+    config.n_heads = sizes[preset][3];
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
@@ -77,10 +78,6 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.device = trf_device_default();
     return config;
 }
-
-TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
-TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
-TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
 // >>config-checks  which values a configuration may have, and which fit together
 
@@ -251,7 +248,7 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
     TRF__TRY(trf__begin(c, "config", err));

@@ -82,14 +82,6 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
                          + trf__bytes(layout->n_parts, sizeof(trf__sublayer_spec)));
 }
 
-TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
-{
-    if (trf_config_check(config, err)) return 0;
-    TRF__ZEROED(trf__layout, layout);
-    trf__lay_out(&layout, config);
-    return trf__layout_memory(&layout);
-}
-
 // >>model-counts   weights and operations of a configuration
 
 /* Numbers of a matrix and its bias. */
@@ -99,17 +91,15 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
 }
 
 /* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
-                                     trf_error *err)
+TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *size, trf_error *err)
 {
     const trf_config *c = config;
     trf__layout layout;
     const trf__model_params *at = &layout.model;
-    TRF__TRY(trf__begin(counts, "counts", err));
-    memset(counts, 0, sizeof *counts);
-    if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
-    TRF__ZEROED(trf_weight_counts, n);
+    TRF__ZEROED(trf_model_size, n);
+    if (size) *size = n;
+    TRF__TRY(trf__config_check(c, err));
+    if (!size) return TRF_OK;
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     int64_t d = c->d_model, norm = d * (1 + trf__norm_has_bias(c));
@@ -146,7 +136,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
             n.decoder_norms
             + n.generator;
-    *counts = n;
+    n.memory = trf__layout_memory(&layout);
+    *size = n;
     return TRF_OK;
 }
 
@@ -176,7 +167,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(c, err));
+    TRF__TRY(trf__config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZEROED(trf_flop_counts, n);
@@ -240,7 +231,7 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
 {
     *out = NULL;
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
@@ -330,7 +321,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 {
     TRF__BEGIN_NEW(model);
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__config_check(config, err));
     TRF__ZEROED(trf_model_options, o);
     if (options) o = *options;
     TRF__TRY(trf__check_range("zeros", o.zeros, 0, 1, err));

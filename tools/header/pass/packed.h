@@ -311,7 +311,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
 {
     trf_model *model;
     if (shared) *shared = 0;
-    if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
         trf__model_without_weights(&model, config, err))

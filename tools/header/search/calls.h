@@ -244,7 +244,8 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+            trf_search_check(s, c, err) ||
             trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -366,33 +367,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 //
 // Results of the last call, by sentence and rank, and the calls that translate one text.
 
-/* Number of answers to a sentence. */
-TRF__FN int32_t trf__n_answers(const trf_translator *translator, int32_t sentence)
-{
-    return translator && sentence >= 0 && sentence < translator->n_sentences
-        ? translator->n_answers[sentence] : 0;
-}
-
 TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *translator,
                                                     int32_t sentence, int32_t rank)
 {
-    if (rank < 0 || rank >= trf__n_answers(translator, sentence)) return NULL;
+    if (!translator || sentence < 0 || sentence >= translator->n_sentences || rank < 0 ||
+        rank >= translator->n_answers[sentence]) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
-}
-
-TRF_API trf_status trf_translator_answer_text(const trf_translator *translator, int32_t sentence,
-                                              int32_t rank, char *text, size_t size, size_t *bytes,
-                                              trf_error *err)
-{
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    const trf_hypothesis *h = trf_translator_answer(translator, sentence, rank);
-    TRF__FAIL_IF(!h, TRF_E_INVALID_ARG, sentence, "sentence",
-                 "sentence %d has %d results, got rank %d", (int)sentence,
-                 (int)trf__n_answers(translator, sentence), (int)rank);
-    if (!translator->reader.model->target) return trf__no_vocabularies(err);
-    return trf_vocab_decode(translator->reader.model->target, h->ids, h->n, text, size, bytes, err);
 }
 
 /* A decoder-only model has no source: its text continues the target. Models whose sources have
@@ -428,5 +408,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     TRF__ZEROED(trf_translate_options, options);
     options.each = translator->reader.ensemble.apart;
     TRF__TRY(trf_translate(translator, sources, &options, err));
-    return trf_translator_answer_text(translator, 0, 0, answer, size, NULL, err);
+    const trf_hypothesis *best = trf_translator_answer(translator, 0, 0);
+    return trf_vocab_decode(translator->reader.model->target, best->ids, best->n, answer, size,
+                            NULL, err);
 }

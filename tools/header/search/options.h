@@ -48,7 +48,7 @@
     X(source_tagged,      0, 1) \
     X(no_repeat_ngram,    0, INT32_MAX) \
     X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      1, INT32_MAX) \
+    X(max_sentences,      0, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
 

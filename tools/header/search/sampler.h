@@ -337,7 +337,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
-    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
+    TRF__TRY(trf__sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;

@@ -109,7 +109,8 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
+                                       trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);

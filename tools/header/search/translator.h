@@ -244,6 +244,17 @@ TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
     return more;
 }
 
+/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
+   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
+   any number. */
+TRF__FN double trf__rows_at_a_time(const trf_config *c)
+{
+    double vocab = c->source_vocab;
+    if (c->target_vocab > vocab) vocab = c->target_vocab;
+    if (c->n_labels > vocab) vocab = c->n_labels;
+    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
+}
+
 /* A search as it runs: every row may end in each way and `beam` others still compete. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
@@ -251,6 +262,10 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
     s.ends = trf__more_ends(c, &search->ends);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
+    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
+    if (!s.max_sentences)
+        s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
+                                              1, 32);
     return s;
 }
 

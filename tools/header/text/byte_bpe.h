@@ -40,7 +40,7 @@
 //
 // A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
 // tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
-// in a text either; there tokenizers would find them. trf_vocab_encode_special finds both.
+// in a text either; there tokenizers would find them. trf_vocab_encode with special 1 finds both.
 //
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //

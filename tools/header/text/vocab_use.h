@@ -114,8 +114,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
-TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
-                                  int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
+                                    int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     TRF__ZEROED(trf__ids, to);
     if (n) *n = 0;
@@ -134,18 +134,6 @@ TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, i
     TRF__FAIL_IF(to.n > capacity, TRF_E_LIMIT, capacity, "capacity",
                  "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
-}
-
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 0, ids, capacity, n, err);
-}
-
-TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                            int32_t capacity, int32_t *n, trf_error *err)
-{
-    return trf__vocab_encode(vocab, text, 1, ids, capacity, n, err);
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
@@ -172,7 +160,7 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
     int32_t needed = 1;
     do {
         TRF__GROW(int32_t, to->ids, to->capacity, needed, hooks);
-        status = trf_vocab_encode(vocab, text, to->ids,
+        status = trf_vocab_encode(vocab, text, 0, to->ids,
                                   (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
         needed = to->n;
     } while (status == TRF_E_LIMIT && needed > to->capacity);

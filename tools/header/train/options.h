@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "cpu/threads.h"
 #include "model/checks.h"
+#include "model/config.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
@@ -39,23 +40,25 @@ TRF_API trf_train_options trf_train_defaults(void)
 }
 
 /* Only the fields in which systems differ, as the table at the declaration has them. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
+TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
+                                 trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
-    if (!options) return;
-    options->optimizer = TRF_ADAM;
-    options->beta1 = 0.9;
-    options->beta2 = paper ? 0.98 : 0.999;
-    options->epsilon = paper ? 1e-9 : 1e-8;
-    options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
-    options->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
-    options->learning_rate = paper ? 1 : 1e-3;
-    options->warmup = paper ? 4000 : 1;
-    options->label_smoothing = paper ? 0.1 : 0;
-    options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
-    trf_train_set_dropout(options, 0.1);
+    if (config) trf__config_conventions(config, paper);
+    if (!training) return;
+    training->optimizer = TRF_ADAM;
+    training->beta1 = 0.9;
+    training->beta2 = paper ? 0.98 : 0.999;
+    training->epsilon = paper ? 1e-9 : 1e-8;
+    training->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
+    training->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
+    training->learning_rate = paper ? 1 : 1e-3;
+    training->warmup = paper ? 4000 : 1;
+    training->label_smoothing = paper ? 0.1 : 0;
+    training->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
+    trf_train_set_dropout(training, 0.1);
     /* section 5.4 names the other two */
-    if (paper) options->attention_dropout = options->activation_dropout = 0;
+    if (paper) training->attention_dropout = training->activation_dropout = 0;
 }
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)

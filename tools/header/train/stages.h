@@ -134,7 +134,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     trf_train_options defaults = trf_train_defaults();
     size_t slot;
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err) ||
         trf__check_layers(config, first_layer, end_layer, err) ||
         trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZEROED(trf__layout, layout);

@@ -269,7 +269,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 {
     trf_train_options defaults = trf_train_defaults();
     if (!options) options = &defaults;
-    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
+    if (trf_config_check(config, NULL, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZEROED(trf__layout, layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
@@ -495,42 +495,43 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       int32_t *matched, trf_error *err)
 {
     trf__clip_result clip_result;
-    int32_t n = 0;
+    int32_t n = 0, are = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     const trf__layout *layout = &trainer->model->layout;
     if (!pattern) return trf__fail_null(err, "pattern");
-    TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    for (int32_t i = 0; i < layout->n_params; i++)
-        if (trf__fits(pattern, layout->params[i].name)) {
-            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
-            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
-            trainer->frozen[i] = frozen ? '1' : '0';
-            n++;
-        }
+    TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
+    for (int32_t i = 0; i < layout->n_params; i++) {
+        int fits = trf__fits(pattern, layout->params[i].name);
+        n += fits;
+        are += fits && trainer->frozen[i] == '1';
+    }
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
-    trf__split_params(trainer, trainer->options.decay_all);
-    if (matched) *matched = n;
+    if (frozen >= 0) {
+        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+        for (int32_t i = 0; i < layout->n_params; i++)
+            if (trf__fits(pattern, layout->params[i].name)) {
+                if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
+                if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
+                trainer->frozen[i] = frozen ? '1' : '0';
+            }
+        trf__split_params(trainer, trainer->options.decay_all);
+    }
+    if (matched) *matched = frozen < 0 ? are : n;
     return TRF_OK;
 }
 
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
+TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index)
 {
-    return trainer && index >= 0 && index < trainer->model->layout.n_params &&
-        trainer->frozen[index] == '1';
-}
-
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
-{
-    if (trainer) { trainer->written = 1; trf__weights_own(trainer); }
-    return trf_model_parameter(trainer ? trainer->model : NULL, index);
-}
-
-TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
-{
-    if (!trainer) return trf_model_parameter(NULL, index);
-    return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
+    trf_real *numbers = NULL;
+    if (trainer && which == TRF_PARAMETER) {
+        trainer->written = 1;
+        trf__weights_own(trainer);
+        numbers = trainer->model->weights;
+    } else if (trainer && which == TRF_GRADIENT) numbers = trainer->gradients;
+    else if (trainer && which == TRF_AVERAGE) numbers = trainer->average;
+    if (!numbers) return trf_model_parameter(NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, numbers, index);
 }

@@ -320,14 +320,12 @@ static int begin_behind_eos(struct generating *t)
 static int begin(struct generating *t, const char *text)
 {
     char why[300];
-    int32_t i, n, unknown, limit = t->limit;
+    int32_t i, n, limit = t->limit;
     int status = DONE;
     if (!*text && trf_model_metadata(t->model, stream_key) && t->source_vocab == t->vocab)
         return begin_behind_eos(t);
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
-    if (t->s->generate.special)
-        (void)trf_vocab_encode_special(t->source_vocab, text, NULL, 0, &n, NULL);
-    else (void)trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL);
+    (void)trf_vocab_encode(t->source_vocab, text, t->s->generate.special, NULL, 0, &n, NULL);
     if (!limit) limit = n;
     for (i = 0; i < t->s->generate.count && !status; i++) {
         if (t->s->generate.special

@@ -83,7 +83,7 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t limit,
         snprintf(why, 300, "%s", err.message);
         return FAILED;
     }
-    /* in training such a text begins with EOS: see trf_data_facts.stream */
+    /* in training such a text begins with EOS: see trf_data_results.stream */
     leads = n + 1 > limit && trf_model_metadata(t->model, stream_key);
     if (leads) add_ids(whole, &config->eos, 1);
     if (add_text(whole, t->vocab[1], t->pairs.target, n > 0 ? n : 1, &n, why)) return FAILED;

@@ -533,7 +533,7 @@ extern const char *const language_keys[2];
 /* Metadata: the id of the token with which all answers begin, if it is no language; those with which
    they end; and the model_type from which a model was imported. */
 extern const char first_key[], ends_key[], origin_key[];
-extern const char stream_key[];     /* metadata: "1": texts begin behind EOS (trf_data_facts.stream) */
+extern const char stream_key[];     /* metadata: "1": texts begin behind EOS (trf_data_results.stream) */
 /* Metadata of imported encoders: the values of --pooling and --normalize of trf embed, unless these
    options are given; how many ids a text may have, BOS and EOS included; what stands before every
    text. */

@@ -99,13 +99,13 @@ static int check_products(const struct settings *s)
 
 int check_device(const struct settings *s)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_error err;
     const char *value = text_given(s, AT(device));
     if (check_products(s)) return USAGE;
     config.source_vocab = config.target_vocab = 8;
     config.device = s->device;
-    if (!trf_config_check(&config, &err)) return DONE;
+    if (!trf_config_check(&config, NULL, &err)) return DONE;
     if (err.status != TRF_E_BACKEND) return refused("device", &err);
     if (!strcmp(err.what, "device.products"))
         say("--products cblas: this trf was built without CBLAS; use auto or built-in");

@@ -21,7 +21,7 @@ void then_weights(struct settings *s)
 void set_defaults(struct settings *s)
 {
     memset(s, 0, sizeof *s);
-    s->config = trf_config_tiny();
+    s->config = trf_config_preset(TRF_TINY);
     s->training = trf_train_defaults();
     s->corpus = trf_corpus_defaults();
     s->search = trf_search_defaults();
@@ -63,9 +63,8 @@ void then_size(struct settings *s)
 {
     trf_config size;
     if (s->train.size == SIZE_AUTO) return;
-    size = s->train.size == SIZE_BASE  ? trf_config_base()
-           : s->train.size == SIZE_BIG ? trf_config_big()
-                                 : trf_config_tiny();
+    size = trf_config_preset(s->train.size == SIZE_BASE  ? TRF_BASE
+                             : s->train.size == SIZE_BIG ? TRF_BIG : TRF_TINY);
     if (s->train.size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
@@ -82,8 +81,7 @@ void then_size(struct settings *s)
 void then_conventions(struct settings *s)
 {
     trf_train_options *o = &s->training, kept = *o;
-    trf_config_set_conventions(&s->config, (trf_conventions)s->train.conventions);
-    trf_train_set_conventions(o, (trf_conventions)s->train.conventions);
+    trf_set_conventions(&s->config, o, (trf_conventions)s->train.conventions);
     o->schedule = kept.schedule;
     o->learning_rate = kept.learning_rate;
     o->warmup = kept.warmup;
@@ -98,8 +96,7 @@ void then_recipe(struct settings *s)
 {
     if (s->train.recipe != RECIPE_PAPER) return;
     s->train.conventions = TRF_CONVENTIONS_PAPER;
-    trf_config_set_conventions(&s->config, TRF_CONVENTIONS_PAPER);
-    trf_train_set_conventions(&s->training, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(&s->config, &s->training, TRF_CONVENTIONS_PAPER);
 }
 
 void then_tokens(struct settings *s)

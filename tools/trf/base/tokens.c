@@ -20,10 +20,10 @@ int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t
     int32_t guess = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
     trf_status status;
     *ids = grow(*ids, capacity, n + (size_t)guess, sizeof **ids);
-    status = trf_vocab_encode(vocab, text, *ids + n, guess, added, err);
+    status = trf_vocab_encode(vocab, text, 0, *ids + n, guess, added, err);
     if (status == TRF_E_LIMIT && *added > guess) {
         *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
-        status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
+        status = trf_vocab_encode(vocab, text, 0, *ids + n, *added, added, err);
     }
     if (status) *added = 0;
     return status ? FAILED : DONE;
@@ -85,8 +85,7 @@ static int add_encoded(struct side *side, const trf_vocab *vocab, int special, c
     trf_status status;
     *n = 0;
     make_room(side, (size_t)limit);
-    status = (special ? trf_vocab_encode_special : trf_vocab_encode)
-        (vocab, text, side->ids + side->used, limit, n, &err);
+    status = trf_vocab_encode(vocab, text, special, side->ids + side->used, limit, n, &err);
     if (status == TRF_E_LIMIT) {
         snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit);
         return FAILED;

@@ -87,7 +87,7 @@ static int settle_model(struct settings *s)
     }
     one = s->train.joint_vocabulary || s->objective == OBJECTIVE_SPAN;
     if (s->train.size == SIZE_AUTO && !s->inspect.shape) {
-        trf_config base = trf_config_base();
+        trf_config base = trf_config_preset(TRF_BASE);
         c->d_model = base.d_model;
         c->n_heads = base.n_heads;
         c->d_ff = base.d_ff;
@@ -105,12 +105,12 @@ static int settle_model(struct settings *s)
 
 int inspect_options(struct settings *s)
 {
-    trf_weight_counts n;
+    trf_model_size n;
     trf_error err;
     int status = settle_model(s);
     if (!status) status = check_running(s);
     if (status) return status;
-    if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
+    if (trf_config_check(&s->config, &n, &err)) return refused("model", &err);
     if (s->json) printf("{\"content\":\"options\"");
     print_model(s);
     if (!status) status = print_weight_counts(&s->config, 0, s->json);

@@ -90,12 +90,12 @@ static int print_tensors(struct report *r)
 {
     struct statistics statistics;
     trf_error err;
-    int32_t i, k, n = trf_file_count(r->file);
+    trf_file_entry entry;
+    int32_t i, k;
     printf(r->s->json
                ? ",\"tensors\":["
                : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
-    for (i = 0; i < n; i++) {
-        trf_file_entry entry = trf_file_at(r->file, i);
+    for (i = 0; (entry = trf_file_at(r->file, i)).name; i++) {
         int64_t count = 1;
         for (k = 0; k < entry.rank; k++) count *= entry.shape[k];
         if (read_statistics(r->file, i, count, &statistics, &err)) {
@@ -108,7 +108,7 @@ static int print_tensors(struct report *r)
         r->nonfinite += statistics.nonfinite;
     }
     if (r->s->json) { printf("]"); return DONE; }
-    printf("total: %d tensors, %lld numbers", (int)n, (long long)r->total);
+    printf("total: %d tensors, %lld numbers", (int)i, (long long)r->total);
     if (r->nonfinite) printf(", %lld of them not finite", (long long)r->nonfinite);
     putchar('\n');
     return DONE;
@@ -182,9 +182,10 @@ static void print_longest(const trf_config *c, int json)
 
 static int has_8_bits(const trf_file *file)
 {
+    trf_file_entry entry;
     int32_t i;
-    for (i = 0; i < trf_file_count(file); i++)
-        if (!strcmp(trf_file_at(file, i).dtype, "I8")) return 1;
+    for (i = 0; (entry = trf_file_at(file, i)).name; i++)
+        if (!strcmp(entry.dtype, "I8")) return 1;
     return 0;
 }
 

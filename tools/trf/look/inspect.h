@@ -24,7 +24,7 @@ int settle_lengths(struct settings *s);         /* of the sequences that are cou
 /* The parts of a model that may have weights. */
 enum { N_WEIGHT_PARTS = 11 };
 struct weight_part { const char *name; int64_t weights; };
-void weight_parts(const trf_config *config, const trf_weight_counts *n,
+void weight_parts(const trf_config *config, const trf_model_size *n,
                   struct weight_part to[N_WEIGHT_PARTS]);
 /* parameters 0: unknown. */
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);

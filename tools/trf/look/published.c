@@ -43,7 +43,7 @@ static const struct shape {
 static void set_family(struct settings *s, int family)
 {
     trf_config *c = &s->config;
-    trf_config_set_conventions(c, TRF_CONVENTIONS_PAPER);
+    trf_set_conventions(c, NULL, TRF_CONVENTIONS_PAPER);
     if (family == 0 || family == MARIAN) s->objective = OBJECTIVE_TRANSLATE;
     if (family == 0) return;
     c->scale_embeddings = family == MARIAN;

@@ -334,10 +334,10 @@ static void put_parts(FILE *to, const struct data *d)
 {
     const trf_config *config = trf_model_config(d->model);
     struct weight_part part[N_WEIGHT_PARTS];
-    trf_weight_counts n;
+    trf_model_size n;
     trf_error err;
     int i;
-    if (trf_count_weights(config, &n, &err)) {
+    if (trf_config_check(config, &n, &err)) {
         say_error("weights", &err);
         return;
     }

@@ -85,7 +85,7 @@ static const char *flops_text(double flops, char text[32])
     return quantity_text(flops, "", "", text);
 }
 
-void weight_parts(const trf_config *config, const trf_weight_counts *n,
+void weight_parts(const trf_config *config, const trf_model_size *n,
                   struct weight_part to[N_WEIGHT_PARTS])
 {
     const struct weight_part parts[N_WEIGHT_PARTS] = {
@@ -106,10 +106,10 @@ void weight_parts(const trf_config *config, const trf_weight_counts *n,
 int print_weight_counts(const trf_config *config, int32_t parameters, int json)
 {
     struct weight_part part[N_WEIGHT_PARTS];
-    trf_weight_counts n;
+    trf_model_size n;
     trf_error err;
     int first = 1, i;
-    if (trf_count_weights(config, &n, &err)) return refused("model", &err);
+    if (trf_config_check(config, &n, &err)) return refused("model", &err);
     weight_parts(config, &n, part);
     if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)n.total);
     else if (parameters)
@@ -192,7 +192,8 @@ static void print_memory(struct settings *s, int64_t weights, int32_t input, con
                          int json)
 {
     trf_config *c = &s->config;
-    double model = (double)trf_model_memory(c, NULL);
+    trf_model_size size;
+    double model = trf_config_check(c, &size, NULL) ? 0 : (double)size.memory;
     double translating =
         (double)trf_translator_memory(c, &s->search, s->inspect.translate_batch, input, NULL);
     struct packed in16 = packed_memory(s, TRF_WEIGHTS_BF16, input);
@@ -303,10 +304,10 @@ static int print_flops(const struct settings *s, int json)
 /* For a file and for options; with --trace also the trace. */
 int print_resources(struct settings *s, int of_8_bits)
 {
-    trf_weight_counts n;
+    trf_model_size n;
     trf_error err;
     if (settle_lengths(s)) return USAGE;
-    if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
+    if (trf_config_check(&s->config, &n, &err)) return refused("model", &err);
     print_memory_of(s, n.total, of_8_bits);
     if (print_flops(s, s->json)) return FAILED;
     if (s->inspect.trace) print_trace(s);

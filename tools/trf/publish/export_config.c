@@ -240,7 +240,7 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     fit->recipe = recipe;
     fit->faults = find_head_class(fit, c, loud) + lacks_pad(recipe, c, loud);
     fit->json = describe(fit, c);
-    *w = trf_config_tiny();
+    *w = trf_config_preset(TRF_TINY);
     if (read_config(recipe, fit->json, "config.json", w)) return FAILED;
     w->pad = c->pad;
     w->bos = c->bos;

@@ -243,7 +243,7 @@ static int check_copies(struct importing *m)
     int32_t k;
     int status = DONE;
     for (i = 0; i < m->weights.n; i++)
-        for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
+        for (k = 0; k < m->weights.file[i].n; k++) {
             const char *name = tensor_at(&m->weights.file[i], k).name;
             if (m->weights.file[i].used[k] || !begins_with_one_of(m, name, m->recipe->copies) ||
                 is_copy(m, &m->weights.file[i], k, &status)) continue;
@@ -264,7 +264,7 @@ static void look_at_the_rest(struct importing *m)
     size_t i;
     int32_t k;
     for (i = 0; i < m->weights.n; i++)
-        for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
+        for (k = 0; k < m->weights.file[i].n; k++) {
             const char *name = tensor_at(&m->weights.file[i], k).name;
             const struct tensors *other;
             int32_t index;
@@ -397,7 +397,7 @@ static void find_prefix(struct importing *m)
 /* Refuses tensors whose names all begin with a part that no such model has: a wrapper's. */
 static int check_wrapper(const struct importing *m)
 {
-    const char *first = m->weights.n && count_tensors(&m->weights.file[0])
+    const char *first = m->weights.n && m->weights.file[0].n
                             ? tensor_at(&m->weights.file[0], 0).name : "";
     size_t length = strcspn(first, ".") + 1, i;
     int32_t index;
@@ -414,7 +414,7 @@ static int check_wrapper(const struct importing *m)
     for (k = 0; k < MOST_PREFIXES && m->recipe->prefixes[k]; k++)
         if (!strncmp(first, m->recipe->prefixes[k], length)) return DONE;
     for (i = 0; i < m->weights.n; i++)
-        for (index = 0; index < count_tensors(&m->weights.file[i]); index++)
+        for (index = 0; index < m->weights.file[i].n; index++)
             if (strncmp(tensor_at(&m->weights.file[i], index).name, first, length)) return DONE;
     return refuse("%s: every name begins with \"%.*s\", as in a wrapper: save the model inside it",
                   m->weights.file[0].path, (int)length, first);
@@ -561,7 +561,7 @@ static int check_sizes(const struct importing *m)
     int64_t most = 0, tensors = 0;
     size_t i;
     for (i = 0; i < m->weights.n; i++)
-        for (k = 0; k < count_tensors(&m->weights.file[i]); k++, tensors++) {
+        for (k = 0; k < m->weights.file[i].n; k++, tensors++) {
             trf_file_entry entry = tensor_at(&m->weights.file[i], k);
             if (entry.rank && entry.shape[0] > most) most = entry.shape[0];
         }
@@ -583,7 +583,7 @@ static int take_max_length(struct importing *m, cJSON *json)
     const int32_t n = m->s->publish.max_length;
     int32_t before;
     size_t i;
-    trf_config c = trf_config_tiny();
+    trf_config c = trf_config_preset(TRF_TINY);
     if (!n) return DONE;
     while (member->field != FIELD(max_length)) member++;
     if (json_int(json, m->config_path, member->name, (int32_t)member->missing, &before))
@@ -614,7 +614,7 @@ static int import_folder(struct importing *m)
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
-    m->config = trf_config_tiny();
+    m->config = trf_config_preset(TRF_TINY);
     add_usual(m->recipe, json, m->config_path);
     if (take_max_length(m, json)) goto done;
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;

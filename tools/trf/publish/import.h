@@ -224,12 +224,12 @@ struct tensors {
     struct pytorch *pytorch;
     char *path, *used;              /* used: 1 for each tensor that a recipe knows */
     struct table names;             /* of safetensors, sorted */
+    int32_t n;                      /* number of tensors */
 };
 struct weights { struct tensors *file; size_t n, capacity; };
 /* file NULL: those of the folder. */
 int open_weights(struct weights *w, const char *folder, const char *file);
 void close_weights(struct weights *w);
-int32_t count_tensors(const struct tensors *file);
 trf_file_entry tensor_at(const struct tensors *file, int32_t index);   /* without its place */
 /* The first `count` numbers. */
 int read_tensor(struct tensors *file, int32_t index, trf_real *to, int64_t count);

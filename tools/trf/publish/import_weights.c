@@ -20,8 +20,10 @@ static int open_file(struct weights *w, char *path)
     if (!ends_with(path, ".safetensors")) status = open_pytorch(&file->pytorch, path);
     else if (trf_file_open(&file->safetensors, path, NULL, &err)) status = refuse_error(NULL, &err);
     if (status) return status;
-    file->used = zeroed((size_t)count_tensors(file), 1);
-    for (i = 0; file->safetensors && i < count_tensors(file); i++)
+    if (file->pytorch) file->n = count_pytorch(file->pytorch);
+    else while (trf_file_at(file->safetensors, file->n).name) file->n++;
+    file->used = zeroed((size_t)file->n, 1);
+    for (i = 0; file->safetensors && i < file->n; i++)
         enter_text(&file->names, tensor_at(file, i).name, i);
     sort_texts(&file->names);
     return DONE;
@@ -38,11 +40,6 @@ void close_weights(struct weights *w)
         free(w->file[i].names.entry);
     }
     free(w->file);
-}
-
-int32_t count_tensors(const struct tensors *file)
-{
-    return file->pytorch ? count_pytorch(file->pytorch) : trf_file_count(file->safetensors);
 }
 
 trf_file_entry tensor_at(const struct tensors *file, int32_t index)

@@ -18,7 +18,7 @@ static int store_unknown(struct training *t, int64_t unknown)
 /* No answer is cut that is as long as a target of this or an earlier training. */
 static void set_longest(struct training *t)
 {
-    const trf_token_facts *f = &trf_dataset_facts(t->data.set)->learn;
+    const trf_token_facts *f = &trf_dataset_results(t->data.set)->facts;
     const trf_config *before = t->from ? trf_model_config(t->from) : NULL;
     trf_config *c = &t->s->config;
     c->trained_source = f->longest_source;
@@ -34,13 +34,13 @@ static int store_blanks(struct training *t)
     const char *before = t->from ? trf_model_metadata(t->from, "source.outer_blanks") : "none";
     if (!before) return DONE;
     return note(t->run.model, "source.outer_blanks",
-                trf_dataset_facts(t->data.set)->learn.outer_blanks ? "some" : before);
+                trf_dataset_results(t->data.set)->facts.outer_blanks ? "some" : before);
 }
 
 /* Target tokens for a thousand source tokens: what an answer is compared with. */
 static int store_ratio(struct training *t)
 {
-    const trf_token_facts *f = &trf_dataset_facts(t->data.set)->learn;
+    const trf_token_facts *f = &trf_dataset_results(t->data.set)->facts;
     char text[24];
     if (t->s->objective != OBJECTIVE_TRANSLATE || !f->source_ids) return DONE;
     snprintf(text, sizeof text, "%lld",
@@ -87,7 +87,7 @@ static int encode(struct training *t)
     t->data.make = make;
     o = data_options(&t->data);
     if ((status = read_data(&t->data, &o))) return status;
-    split_labels(&t->labels, trf_dataset_facts(t->data.set)->labels);
+    split_labels(&t->labels, trf_dataset_results(t->data.set)->labels);
     if (s->train.subword_samples > 1 && check_samples(s, vocab)) return USAGE;
     if (s->train.subword_samples > 1 && add_samples(&t->data, &t->vocabularies, vocab))
         return FAILED;
@@ -147,7 +147,7 @@ static int make_model(struct training *t, int64_t unknown)
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
                    store_ratio(t) || store_blanks(t) ||
                    note_symbols(&t->vocabularies, t->from, t->run.model) ||
-                   (trf_dataset_facts(t->data.set)->stream && note(t->run.model, stream_key, "1")) ||
+                   (trf_dataset_results(t->data.set)->stream && note(t->run.model, stream_key, "1")) ||
                    store_unknown(t, unknown) ||
                    (t->from && store_origin(t)) ||
                    (t->from && s->objective == OBJECTIVE_TRANSLATE &&

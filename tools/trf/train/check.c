@@ -427,7 +427,7 @@ static void warn(void *user, char *text)
    layers count if they are given; the recipe chooses the others. */
 static int check_values(const struct settings *s)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = trf_config_preset(TRF_TINY);
     trf_train_options training = s->training;
     trf_search search = s->search;
     trf_error err;
@@ -446,7 +446,7 @@ static int check_values(const struct settings *s)
     if (training.schedule == TRF_COSINE && !ends_cosine(s))
         training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
     search.beam = s->train.valid_beam;
-    if (trf_config_check(&config, &err)) return refused("model", &err);
+    if (trf_config_check(&config, NULL, &err)) return refused("model", &err);
     if (trf_train_check(&training, &config, &err)) return refused("trainer", &err);
     return trf_search_check(&search, NULL, &err) ? refused("validation", &err) : DONE;
 }

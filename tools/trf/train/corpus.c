@@ -12,7 +12,7 @@
 /* Adds copies of the pairs that are learned from. Leaves out one that is too long. */
 static int add_copies(struct data *data, const trf_data_lines *lines, const struct side cut[2])
 {
-    trf_corpus *corpus = trf_dataset_corpus(data->set);
+    trf_corpus *corpus = trf_dataset_results(data->set)->corpus;
     size_t at[2] = {0, 0};
     trf_error err;
     int64_t i;
@@ -34,14 +34,14 @@ static int add_copies(struct data *data, const trf_data_lines *lines, const stru
 int add_samples(struct data *data, const struct vocabularies *v, const trf_vocab *const vocab[2])
 {
     const struct settings *s = data->s;
-    trf_data_lines lines = trf_dataset_facts(data->set)->lines;
+    trf_data_lines lines = trf_dataset_results(data->set)->lines;
     trf_corpus_options any = trf_corpus_defaults();
     struct side cut[2];
     trf_error err;
     int32_t copy;
     int side, status = DONE;
     any.max_length = s->corpus.max_length;
-    if (trf_corpus_set_options(trf_dataset_corpus(data->set), &any, &err)) {
+    if (trf_corpus_set_options(trf_dataset_results(data->set)->corpus, &any, &err)) {
         say_error("corpus", &err);      /* now it takes pairs again */
         return FAILED;
     }
@@ -98,7 +98,7 @@ static int check_prepared(const struct settings *s, trf_corpus *corpus,
 int set_corpus(const struct settings *s, struct data *data, const trf_vocab *const vocab[2],
                struct plan *plan)
 {
-    trf_corpus *corpus = trf_dataset_corpus(data->set);
+    trf_corpus *corpus = trf_dataset_results(data->set)->corpus;
     int64_t batches, n = s->train.accumulate;
     trf_batch batch;
     trf_error err;
@@ -130,7 +130,7 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
     char text[64] = "";
     trf_error err;
     if (s->train.documents != DOCUMENTS_FILE || !s->train.text) return;
-    if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
+    if (!trf_vocab_encode(vocab, "\n", 0, ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
         say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, "
@@ -141,8 +141,8 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
 
 static double unknown_share(const struct data *data, int held_out, int side)
 {
-    const trf_data_facts *all = trf_dataset_facts(data->set);
-    const trf_token_facts *f = held_out ? &all->held_out : &all->learn;
+    const trf_data_results *all = trf_dataset_results(data->set);
+    const trf_token_facts *f = held_out ? &all->held_out_facts : &all->facts;
     return (double)(side ? f->target_unknown : f->source_unknown) /
            fmax(1, (double)(side ? f->target_ids : f->source_ids));
 }
@@ -163,7 +163,7 @@ void warn_of_unknown(const struct settings *s, const struct data *data,
     int side;
     for (side = 0; side < 2; side++) {
         double learned = unknown_share(data, 0, side), held = unknown_share(data, 1, side);
-        const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
+        const trf_token_facts *f = &trf_dataset_results(data->set)->facts;
         int64_t unknown = side ? f->target_unknown : f->source_unknown;
         if (!reads_side(s, side)) continue;
         if (learned > 0.05)
@@ -185,7 +185,7 @@ void warn_of_unknown(const struct settings *s, const struct data *data,
 /* What a vocabulary does not keep is never written, and a validation may not count it. */
 void warn_of_changed(const struct settings *s, const struct data *data)
 {
-    const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
+    const trf_token_facts *f = &trf_dataset_results(data->set)->facts;
     char text[160];
     if (!f->changed) return;
     snprintf(text, sizeof text, "%lld of %lld %ss do not come back from their own tokens, the "
@@ -198,7 +198,7 @@ void warn_of_changed(const struct settings *s, const struct data *data)
 
 int64_t count_unknown_targets(const struct settings *s, const struct data *data)
 {
-    const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
+    const trf_token_facts *f = &trf_dataset_results(data->set)->facts;
     return reads_side(s, 1) && s->objective != OBJECTIVE_SPAN ? f->target_unknown
                                                               : f->source_unknown;
 }

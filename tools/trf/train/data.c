@@ -565,9 +565,9 @@ static int finish(struct data *d)
 {
     trf_error err;
     if (trf_dataset_finish(d->set, &err)) return say_unfinished(d, &err);
-    d->longest = trf_dataset_facts(d->set)->learn.longest;
-    if (!d->n_held || trf_dataset_held_out(d->set)) return DONE;
-    say_skips(d, trf_dataset_facts(d->set)->learn.pairs, 0);
+    d->longest = trf_dataset_results(d->set)->facts.longest;
+    if (!d->n_held || trf_dataset_results(d->set)->held_out) return DONE;
+    say_skips(d, trf_dataset_results(d->set)->facts.pairs, 0);
     say("no %s is left to validate on", d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
     return FAILED;
 }

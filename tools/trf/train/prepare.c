@@ -292,12 +292,13 @@ static int open_tokens(struct preparation *p)
 {
     const struct settings *s = p->s;
     char *part = part_of(s);
-    trf_token_file_options o = trf_token_file_defaults();
+    trf_token_file_options o;
     const trf_token_facts *facts;
     trf_error err;
     int side, by_line = !learns_from_text(s) ||
         (!s->train.pack && s->train.documents == DOCUMENTS_LINES);
     int status = FAILED;
+    memset(&o, 0, sizeof o);
     o.source_vocab = p->vocab[0];
     o.target_vocab = p->vocab[1];
     o.max_length = s->corpus.max_length;

@@ -180,7 +180,7 @@ int decide_model(struct settings *s, const struct plan *plan)
     if (s->train.init_from) return DONE;
     if (find_recipe(s, plan, 0, &recipe)) return FAILED;
     if (s->train.size == SIZE_AUTO && s->train.recipe == RECIPE_PAPER)
-        recipe.config = trf_config_base();
+        recipe.config = trf_config_preset(TRF_BASE);
     if (s->train.size == SIZE_AUTO) {
         s->config.d_model = recipe.config.d_model;
         s->config.n_heads = recipe.config.n_heads;

@@ -295,7 +295,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     if (s->train.subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
     note_data(t, vocab);
     if (restore_state(r, &t->data) || set_corpus(s, &t->data, vocab, &t->plan)) return FAILED;
-    r->corpus = trf_dataset_corpus(t->data.set);
+    r->corpus = trf_dataset_results(t->data.set)->corpus;
     t->plan.drawn = r->state.batches;
     t->plan.updates = updates_of(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;

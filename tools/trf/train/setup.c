@@ -26,10 +26,8 @@ void set_limits(const struct settings *s, int32_t longest, trf_train_options *tr
 
 static int32_t count_frozen(const struct run *r)
 {
-    int32_t i, frozen = 0;
-    for (i = 0; i < trf_model_parameter_count(r->model); i++)
-        frozen += trf_trainer_is_frozen(r->trainer, i);
-    return frozen;
+    int32_t frozen;
+    return trf_trainer_freeze(r->trainer, "*", -1, &frozen, NULL) ? 0 : frozen;
 }
 
 /* The patterns of this command line replace those of an earlier one; '' matches nothing. Without a
@@ -59,11 +57,11 @@ static int freeze(struct run *r)
 void note_data(struct training *t, const trf_vocab *const vocab[2])
 {
     struct plan *plan = &t->plan;
-    const trf_batch *held = trf_dataset_held_out(t->data.set);
+    const trf_batch *held = trf_dataset_results(t->data.set)->held_out;
     int side;
-    plan->facts = trf_dataset_facts(t->data.set)->learn;
+    plan->facts = trf_dataset_results(t->data.set)->facts;
     plan->longest = t->data.longest;
-    plan->n_labels = trf_dataset_recipe(t->data.set)->config.n_labels;
+    plan->n_labels = trf_dataset_results(t->data.set)->recipe->config.n_labels;
     plan->validates = held != NULL;
     if (held) t->run.validator.held = *held;
     t->run.validator.set = t->data.set;
@@ -78,7 +76,7 @@ int make_run(struct training *t)
     v->model = t->run.model;
     v->trainer = t->run.trainer;
     v->n_labels = t->plan.n_labels;
-    t->run.corpus = trf_dataset_corpus(t->data.set);
+    t->run.corpus = trf_dataset_results(t->data.set)->corpus;
     t->run.batches = t->plan.batches;
     t->run.state.cosine_follows = t->plan.cosine_follows;
     t->run.state.fit = t->plan.fit;

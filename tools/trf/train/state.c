@@ -25,7 +25,7 @@ static int set_weights(struct run *r, const trf_model *model)
     int32_t i;
     int status = DONE;
     for (i = 0; i < trf_model_parameter_count(r->model) && !status; i++)
-        status = copy_tensor(trf_trainer_parameter(r->trainer, i), trf_model_parameter(model, i));
+        status = copy_tensor(trf_trainer_tensor(r->trainer, TRF_PARAMETER, i), trf_model_parameter(model, i));
     return status;
 }
 
@@ -381,12 +381,12 @@ int restore_average(struct run *r)
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
             say("%s belongs to another model", path);
             status = FAILED;
-        } else if (trf_trainer_begin_average(r->trainer, &err)) {
+        } else if (trf_trainer_average(r->trainer, 1, &err)) {
             say_error("average", &err);
             status = FAILED;
         }
         for (i = 0; !status && i < trf_model_parameter_count(model); i++)
-            status = copy_tensor(trf_trainer_averaged(r->trainer, i), trf_model_parameter(model, i));
+            status = copy_tensor(trf_trainer_tensor(r->trainer, TRF_AVERAGE, i), trf_model_parameter(model, i));
         trf_model_destroy(model);
     }
     free(path);

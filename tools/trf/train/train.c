@@ -17,8 +17,10 @@ static void describe(const struct training *t)
     const trf_config *config = trf_model_config(t->run.model);
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
-    size_t bytes = trf_model_memory(config, NULL) + trf_trainer_memory(config, o, NULL);
     int64_t n = trf_corpus_facts(t->run.corpus)->pairs;
+    trf_model_size size;
+    size_t bytes = trf_trainer_memory(config, o, NULL);
+    if (!trf_config_check(config, &size, NULL)) bytes += size.memory;
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
@@ -110,11 +112,10 @@ static int prepare(struct training *t)
 {
     struct settings *s = t->s;
     int status = s->resume ? resume_training(t) : begin_training(t);
-    const trf_data_facts *facts = status ? NULL : trf_dataset_facts(t->data.set);
     busy_with(NULL);
     if (!status)
-        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs + (facts ? facts->held_out.pairs : 0),
-                           !s->resume);
+        status = say_skips(&t->data, trf_corpus_facts(t->run.corpus)->pairs +
+                               trf_dataset_results(t->data.set)->held_out_facts.pairs, !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;

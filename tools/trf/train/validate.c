@@ -173,7 +173,7 @@ static int make_translator(struct validator *v, trf_translator **translator)
     trf_search search = v->s->search;
     trf_error err;
     search.beam = v->s->train.valid_beam;
-    trf_search_limit(&search, trf_model_config(v->model));
+    search.max_sentences = 0;           /* few enough for Ctrl-C */
     search.hooks = v->s->training.hooks;
     *translator = NULL;
     return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err)
