@@ -4832,7 +4832,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__cpu_backpointers TRF__NAMED(trf__cpu_backpointers)
 #define trf__cpu_append_kv TRF__NAMED(trf__cpu_append_kv)
 #define trf__cpu_reorder TRF__NAMED(trf__cpu_reorder)
-#define TRF__DRAW_CHUNK TRF__NAMED(TRF__DRAW_CHUNK)
 #define TRF__DRAW_FEW TRF__NAMED(TRF__DRAW_FEW)
 #define trf__draw_copy TRF__NAMED(trf__draw_copy)
 #define trf__draw_own TRF__NAMED(trf__draw_own)
@@ -6032,15 +6031,15 @@ typedef struct trf__reorder {
 } trf__reorder;
 
 /* Draws an id for each row of logits (>>draw). All memory is the host's. `rule` changes s, a copy
-   of a row. ids[row] is -1 if a logit is not below infinity, or if nothing may be drawn.
-   log_probabilities: of the ids, under the logits alone. Scratch has room for each worker or, with
-   by_row, for each row. */
+   of a row, by trf__rule_logit. ids[row] is -1 if a logit is not below infinity, or if nothing may
+   be drawn. log_probabilities: of the ids, under the logits alone. Scratch has room for each worker
+   or, with by_row, for each row. */
 typedef struct trf__drawing {
     const trf_real *logits;
     int64_t rows, vocab;
     double temperature, top_p, min_p;
     int32_t top_k;
-    void (*rule)(const void *user, int64_t row, trf_real *s);
+    void (*rule)(const void *user, int64_t row, trf_real *s, trf_real *largest);
     const void *user;
     const double *uniform;              /* (rows) 0..1 */
     int32_t *ids;
@@ -6051,6 +6050,15 @@ typedef struct trf__drawing {
     trf_real *largest;                  /* (room, chunks) the largest of them */
     int32_t *order;                     /* (room, vocab rounded up to 16) */
 } trf__drawing;
+
+enum { TRF__DRAW_CHUNK = 256 };
+
+/* Changes a logit of a row. The largest of its chunk is infinity then: it has to be found again. */
+TRF__FN void trf__rule_logit(trf_real *s, trf_real *largest, int32_t id, trf_real value)
+{
+    s[id] = value;
+    largest[id / TRF__DRAW_CHUNK] = (trf_real)HUGE_VAL;
+}
 
 // >>op-table       the list of ops, and what a backend is
 //
@@ -13142,7 +13150,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
 // between 0 and the sum of all. The filters are in >>draw-filters.
 
-enum { TRF__DRAW_CHUNK = 256, TRF__DRAW_FEW = 256 };
+enum { TRF__DRAW_FEW = 256 };
 
 /* Copies n logits and fills the last vector with -infinity. Returns the largest, or NaN if one is
    not below infinity. largest: of each chunk. */
@@ -13184,8 +13192,8 @@ TRF__FN double trf__draw_own(const trf_real *z, int64_t n, trf_real most)
 }
 
 /* The largest of the logits s that the rules have made of z; none is NaN. largest: of each chunk,
-   as trf__draw_copy has left it. *changed: the sum of exp(z - most) - exp(s - most) over those that
-   the rules have changed, if none exceeds most. */
+   as trf__draw_copy and the rules have left it. *changed: the sum of exp(z - most) - exp(s - most)
+   over those that the rules have changed, if none exceeds most. */
 TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t n, trf_real most,
                                    trf_real *largest, double *changed)
 {
@@ -13195,7 +13203,7 @@ TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t
     *changed = 0;
     for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         const int64_t end = trf__min64(n, chunk + TRF__DRAW_CHUNK);
-        if (memcmp(s + chunk, z + chunk, (size_t)(end - chunk) * sizeof *s)) {
+        if (*largest == (trf_real)HUGE_VAL) {
             trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
             for (c = chunk; c < end; c += TRF__WIDE) {
                 trf__v16 x = trf__load(s + c), first = trf__first(end - c);
@@ -13433,7 +13441,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     d->log_probabilities[row] = 0;
     most = trf__draw_copy(w, z, d->vocab, largest);
     if (!(most > -(trf_real)HUGE_VAL)) return;
-    d->rule(d->user, row, w);
+    d->rule(d->user, row, w, largest);
     best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
     /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */
@@ -33117,39 +33125,39 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 /* What the rules about the tokens so far make of the logits z: w is a copy of them. */
 TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                              trf_real *w)
+                              trf_real *w, trf_real *largest)
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
     int32_t starts = s->start >= 0, n = s->n + starts, begin = 0, m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
-    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
-        trf_real *x = &w[ids[i]];
-        /* an id that occurs twice gets its penalty once */
-        if (*x == z[ids[i]])
-            *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
-    }
+    const trf_real never = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++)       /* of z: once an id */
+        trf__rule_logit(w, largest, ids[i], (trf_real)trf__penalize((double)z[ids[i]],
+                                                                    o->repetition_penalty));
     for (int32_t i = 0; m > 0 && i <= n - m; i++)
-        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
-    for (int32_t i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
+        if (trf__ends_with(ids, n, ids + i, m - 1))
+            trf__rule_logit(w, largest, ids[i + m - 1], never);
+    for (int32_t i = 0; i < r->n_alone; i++) trf__rule_logit(w, largest, r->alone[i], never);
     for (int32_t i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
-            w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
+            trf__rule_logit(w, largest, r->sequences[r->ends[i] - 1], never);
 }
 
 /* All that changes the logits s of a row of the list. */
-TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
+TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s, trf_real *largest)
 {
     const trf_sampler *g = (const trf_sampler *)user;
     const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
     int32_t never[3];
-    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
+    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s, largest);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (int32_t i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; i < 3; i++)
+        if (never[i] >= 0) trf__rule_logit(s, largest, never[i], -(trf_real)HUGE_VAL);
     for (int32_t i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
-        s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
+        trf__rule_logit(s, largest, i < 0 ? c->eos : o->ends.ids[i], -(trf_real)HUGE_VAL);
 }
 
 /* Draws an id for each of n sequences of the list: on the threads of the sampler's device if that
@@ -41509,4 +41517,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 867135312
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3168138424

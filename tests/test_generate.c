@@ -491,7 +491,10 @@ static void test_filters_of_many(void **state)
     }
 }
 
-static void no_rule(const void *user, int64_t row, trf_real *s) { (void)user; (void)row; (void)s; }
+static void no_rule(const void *user, int64_t row, trf_real *s, trf_real *largest)
+{
+    (void)user; (void)row; (void)s; (void)largest;
+}
 
 /* Ids and weights have the same bits with every level of vectors, with and without fused
    multiply-adds. */
@@ -606,7 +609,7 @@ static void test_golden(void **state)
         trf_sampling o = trf_sampling_defaults();
         trf_real z[GOLDEN_SAMPLING_VOCAB];
         double p[GOLDEN_SAMPLING_VOCAB], w[GOLDEN_SAMPLING_VOCAB], most = -HUGE_VAL, mass;
-        trf_real ruled[GOLDEN_SAMPLING_VOCAB];
+        trf_real ruled[GOLDEN_SAMPLING_VOCAB], largest;
         int32_t order[64], given[GOLDEN_SAMPLING_IDS], i;
         trf__sampled s = story_of(given, GOLDEN_SAMPLING_IDS - 1, 0);
         trf_error err;
@@ -629,7 +632,7 @@ static void test_golden(void **state)
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) ruled[i] = z[i] = (trf_real)want->logits[i];
         g.sampling = o;
         assert_int_equal(trf__ban_drawn(&g, &o.banned, &err), TRF_OK);
-        trf__rule_logits(&g, &s, z, ruled);
+        trf__rule_logits(&g, &s, z, ruled, &largest);
         trf__free(&g.sampling.hooks, g.banned, g.banned_bytes);
         TRF__ZERO(g.rules);
         model.config.bos = 22;

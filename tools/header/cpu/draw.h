@@ -19,7 +19,7 @@
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
 // between 0 and the sum of all. The filters are in >>draw-filters.
 
-enum { TRF__DRAW_CHUNK = 256, TRF__DRAW_FEW = 256 };
+enum { TRF__DRAW_FEW = 256 };
 
 /* Copies n logits and fills the last vector with -infinity. Returns the largest, or NaN if one is
    not below infinity. largest: of each chunk. */
@@ -61,8 +61,8 @@ TRF__FN double trf__draw_own(const trf_real *z, int64_t n, trf_real most)
 }
 
 /* The largest of the logits s that the rules have made of z; none is NaN. largest: of each chunk,
-   as trf__draw_copy has left it. *changed: the sum of exp(z - most) - exp(s - most) over those that
-   the rules have changed, if none exceeds most. */
+   as trf__draw_copy and the rules have left it. *changed: the sum of exp(z - most) - exp(s - most)
+   over those that the rules have changed, if none exceeds most. */
 TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t n, trf_real most,
                                    trf_real *largest, double *changed)
 {
@@ -72,7 +72,7 @@ TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t
     *changed = 0;
     for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         const int64_t end = trf__min64(n, chunk + TRF__DRAW_CHUNK);
-        if (memcmp(s + chunk, z + chunk, (size_t)(end - chunk) * sizeof *s)) {
+        if (*largest == (trf_real)HUGE_VAL) {
             trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
             for (c = chunk; c < end; c += TRF__WIDE) {
                 trf__v16 x = trf__load(s + c), first = trf__first(end - c);
@@ -310,7 +310,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     d->log_probabilities[row] = 0;
     most = trf__draw_copy(w, z, d->vocab, largest);
     if (!(most > -(trf_real)HUGE_VAL)) return;
-    d->rule(d->user, row, w);
+    d->rule(d->user, row, w, largest);
     best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
     /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */

@@ -674,15 +674,15 @@ typedef struct trf__reorder {
 } trf__reorder;
 
 /* Draws an id for each row of logits (>>draw). All memory is the host's. `rule` changes s, a copy
-   of a row. ids[row] is -1 if a logit is not below infinity, or if nothing may be drawn.
-   log_probabilities: of the ids, under the logits alone. Scratch has room for each worker or, with
-   by_row, for each row. */
+   of a row, by trf__rule_logit. ids[row] is -1 if a logit is not below infinity, or if nothing may
+   be drawn. log_probabilities: of the ids, under the logits alone. Scratch has room for each worker
+   or, with by_row, for each row. */
 typedef struct trf__drawing {
     const trf_real *logits;
     int64_t rows, vocab;
     double temperature, top_p, min_p;
     int32_t top_k;
-    void (*rule)(const void *user, int64_t row, trf_real *s);
+    void (*rule)(const void *user, int64_t row, trf_real *s, trf_real *largest);
     const void *user;
     const double *uniform;              /* (rows) 0..1 */
     int32_t *ids;
@@ -693,6 +693,15 @@ typedef struct trf__drawing {
     trf_real *largest;                  /* (room, chunks) the largest of them */
     int32_t *order;                     /* (room, vocab rounded up to 16) */
 } trf__drawing;
+
+enum { TRF__DRAW_CHUNK = 256 };
+
+/* Changes a logit of a row. The largest of its chunk is infinity then: it has to be found again. */
+TRF__FN void trf__rule_logit(trf_real *s, trf_real *largest, int32_t id, trf_real value)
+{
+    s[id] = value;
+    largest[id / TRF__DRAW_CHUNK] = (trf_real)HUGE_VAL;
+}
 
 // >>op-table       the list of ops, and what a backend is
 //

@@ -140,39 +140,39 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 /* What the rules about the tokens so far make of the logits z: w is a copy of them. */
 TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                              trf_real *w)
+                              trf_real *w, trf_real *largest)
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
     int32_t starts = s->start >= 0, n = s->n + starts, begin = 0, m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
-    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++) {
-        trf_real *x = &w[ids[i]];
-        /* an id that occurs twice gets its penalty once */
-        if (*x == z[ids[i]])
-            *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
-    }
+    const trf_real never = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; o->repetition_penalty != 1 && i < n; i++)       /* of z: once an id */
+        trf__rule_logit(w, largest, ids[i], (trf_real)trf__penalize((double)z[ids[i]],
+                                                                    o->repetition_penalty));
     for (int32_t i = 0; m > 0 && i <= n - m; i++)
-        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
-    for (int32_t i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
+        if (trf__ends_with(ids, n, ids + i, m - 1))
+            trf__rule_logit(w, largest, ids[i + m - 1], never);
+    for (int32_t i = 0; i < r->n_alone; i++) trf__rule_logit(w, largest, r->alone[i], never);
     for (int32_t i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
-            w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
+            trf__rule_logit(w, largest, r->sequences[r->ends[i] - 1], never);
 }
 
 /* All that changes the logits s of a row of the list. */
-TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
+TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s, trf_real *largest)
 {
     const trf_sampler *g = (const trf_sampler *)user;
     const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
     int32_t never[3];
-    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
+    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s, largest);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (int32_t i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (int32_t i = 0; i < 3; i++)
+        if (never[i] >= 0) trf__rule_logit(s, largest, never[i], -(trf_real)HUGE_VAL);
     for (int32_t i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
-        s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
+        trf__rule_logit(s, largest, i < 0 ? c->eos : o->ends.ids[i], -(trf_real)HUGE_VAL);
 }
 
 /* Draws an id for each of n sequences of the list: on the threads of the sampler's device if that
