@@ -2829,7 +2829,7 @@ typedef enum trf_ended {
 enum {
     TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
                                    all, and the source has nothing of the kind */
-    TRF_DOUBT_SHORT = 2,        /* less than a third of what its source lets expect */
+    TRF_DOUBT_SHORT = 2,        /* none, or less than a third of what its source lets expect */
     TRF_DOUBT_LONG = 4          /* more than three times as much */
 };
 
@@ -32766,7 +32766,7 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
     int32_t doubts = 0;
     if (trf__repeats(h->ids, h->n) && !trf__repeats(source, n_source)) doubts |= TRF_DOUBT_REPEATS;
     if (expected <= 0) return doubts;
-    if (3 * n < expected && expected - n >= 8) doubts |= TRF_DOUBT_SHORT;
+    if (n == 0 || (3 * n < expected && expected - n >= 8)) doubts |= TRF_DOUBT_SHORT;
     if (n > 3 * expected && n - expected >= 12) doubts |= TRF_DOUBT_LONG;
     return doubts;
 }
@@ -37251,7 +37251,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     char end[80];
     if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
                              (long long)a->updates, trf__plural(a->updates));
-    else snprintf(end, sizeof end, "after %d validations in a row without improvement",
+    else snprintf(end, sizeof end, "after %d validations in a row without a better score",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"
@@ -40011,8 +40011,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     if (!d->chosen[side]) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");
-    else snprintf(why, sizeof why, "%.1f %% of the words in a random tenth of the lines do not "
-                  "occur in the others%s",
+    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
                   choice->unknown[side], choice->would_be_subwords[side]
                   ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
@@ -41517,4 +41516,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3168138424
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2370565309

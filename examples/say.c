@@ -4,7 +4,7 @@
    run     ./say 'Hello, World!'                    with examples/models/en-phones.safetensors
            ./say other.safetensors hello            with another model: the first argument names it
            echo hello | ./say                       words of standard input
-   prints  a line for each word, as CMUdict has them: "hello", a tab, "HH AH L OW". Letters beyond
+   prints  a line for each word, as CMUdict has them: "hello", a tab, "HH EH L OW". Letters beyond
            a to z are left out: CMUdict has none
    exits   with 1 if a call failed */
 #define TRF_IMPLEMENTATION

@@ -184,7 +184,7 @@ check "4 processes, then 2, then 1 make the model of 4 parts" same unbroken resu
 worse="--tsv train.tsv $model $brief --warmup 1 --seed 5 --valid-size 40 --valid-every 3 --schedule constant \
     --learning-rate 3 --patience 2"
 "$trf" train $worse --parts 2 --model patient.one 2>err
-expect 0 "--patience ends a run of 2 processes" "no better model in --patience validations" by 2 train $worse \
+expect 0 "--patience ends a run of 2 processes" "no better score in --patience validations" by 2 train $worse \
     --model patient
 check "--patience ends 2 processes after the update where it ends one" same patient.one patient
 expect 0 "--minutes ends a run of 2 processes" "(--minutes reached)" by 2 train $shared --minutes 0.02 --model timed

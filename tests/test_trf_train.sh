@@ -229,7 +229,7 @@ for metric in bleu chrf exact wer cer loss; do
         "$trf" train --tsv train.tsv $model --threads 1 --metric $metric --updates 4 --model metric
     check "$metric is told" grep -q "done: .*best: update 4, $metric [0-9.]*" err
 done
-expect 0 "--patience ends the training" "no better model in --patience validations" "$trf" train \
+expect 0 "--patience ends the training" "no better score in --patience validations" "$trf" train \
     --tsv train.tsv $model \
     --threads 1 \
     --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 3 \
@@ -391,7 +391,7 @@ losing="$model --batch-tokens 256 --threads 1 --metric loss --schedule constant 
         --optimizer adamw --weight-decay 1 --decay-all yes --ema 0"
 "$trf" train --tsv train.tsv $losing --valid-every 5 --patience 2 --model lost --checkpoint '' \
     --log lost.json --minutes 0.5 2>err
-check "a loss that is no number is no gain" grep -q "no better model in --patience validations\|--patience" err
+check "a loss that is no number is no gain" grep -q "no better score in --patience validations\|--patience" err
 check "losses that are no numbers end the training" grep -q '"why":"patience"' lost.json
 "$trf" train $wild --tsv train.tsv --init-from lost --updates 3 --model gone --log gone.json \
     2>/dev/null

@@ -116,7 +116,8 @@ static void print_version(void)
     trf_device_text(&device, text, sizeof text);
     kernels = strchr(text, '\n');               /* the second line */
     *kernels++ = 0;
-    printf("trf %s\n%s\nkernels: %s\n", TRF_VERSION, text, kernels);
+    /* behind its own name and version: what was compiled, of which the second line says what is used */
+    printf("trf %s\ncompiled: %s\nused here: %s\n", TRF_VERSION, strchr(text, ',') + 2, kernels);
 #ifdef TRF_WITH_SENTENCEPIECE
     puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");
 #else

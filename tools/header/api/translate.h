@@ -269,7 +269,7 @@ typedef enum trf_ended {
 enum {
     TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
                                    all, and the source has nothing of the kind */
-    TRF_DOUBT_SHORT = 2,        /* less than a third of what its source lets expect */
+    TRF_DOUBT_SHORT = 2,        /* none, or less than a third of what its source lets expect */
     TRF_DOUBT_LONG = 4          /* more than three times as much */
 };
 

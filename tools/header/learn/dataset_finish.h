@@ -173,8 +173,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     if (!d->chosen[side]) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");
-    else snprintf(why, sizeof why, "%.1f %% of the words in a random tenth of the lines do not "
-                  "occur in the others%s",
+    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
                   choice->unknown[side], choice->would_be_subwords[side]
                   ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",

@@ -178,7 +178,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     char end[80];
     if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
                              (long long)a->updates, trf__plural(a->updates));
-    else snprintf(end, sizeof end, "after %d validations in a row without improvement",
+    else snprintf(end, sizeof end, "after %d validations in a row without a better score",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"

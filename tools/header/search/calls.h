@@ -169,7 +169,7 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
     int32_t doubts = 0;
     if (trf__repeats(h->ids, h->n) && !trf__repeats(source, n_source)) doubts |= TRF_DOUBT_REPEATS;
     if (expected <= 0) return doubts;
-    if (3 * n < expected && expected - n >= 8) doubts |= TRF_DOUBT_SHORT;
+    if (n == 0 || (3 * n < expected && expected - n >= 8)) doubts |= TRF_DOUBT_SHORT;
     if (n > 3 * expected && n - expected >= 12) doubts |= TRF_DOUBT_LONG;
     return doubts;
 }

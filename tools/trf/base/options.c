@@ -284,7 +284,7 @@ const struct row rows[] = {
      "stop after X minutes (above 0). Minutes before --resume count if --minutes was given then "
      "too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(train.patience), "N",
-     "early stopping: stop after N validations in a row without a better model. After a perfect "
+     "early stopping: stop after N validations in a row without a better score. After a perfect "
      "score N is 3. 0: never (default: 10 if none of --updates, --epochs and --minutes is given, "
      "else 0)",
      NULL},

@@ -94,7 +94,7 @@ static void put_end(FILE *to, const struct run *run)
         {"updates", "--updates reached"},
         {"epochs", "--epochs reached"},
         {"minutes", "--minutes reached"},
-        {"patience", "no better model within --patience validations"},
+        {"patience", "no better score within --patience validations"},
         {"signal", "stopped by a signal"},
         {"error", "an error"}};
     size_t i;

@@ -161,7 +161,7 @@ static void say_cooldown(struct learning *l)
     l->p->ends = state->ends;
     if (!is_first_rank()) return;
     end_line();
-    inform("no better model in --patience validations: the rate falls until update %lld\n",
+    inform("no better score in --patience validations: the rate falls until update %lld\n",
            (long long)state->ends);
 }
 
@@ -343,7 +343,7 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
         {"updates", "--updates reached"},
         {"epochs", "--epochs reached"},
         {"minutes", "--minutes reached"},
-        {"patience", "no better model in --patience validations"}};
+        {"patience", "no better score in --patience validations"}};
     static const char *const uses[] = {"translate", "generate", "classify", "tag",
                                        "train --init-from", "train --init-from",
                                        "train --init-from"};

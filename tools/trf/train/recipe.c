@@ -87,8 +87,7 @@ static void say_kind(const struct settings *s, struct plan *plan, int side,
     if (isnan(unknown))
         inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
     else
-        inform("%s: %s (%.1f %% of the words in a random tenth of the lines do not occur in the "
-               "others)\n", name, token_names[kind], unknown);
+        inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name, token_names[kind], unknown);
 }
 
 static int choose_tokens(const struct settings *s, const trf_data_lines *lines,
@@ -371,7 +370,7 @@ void say_schedule(const struct settings *s, const struct plan *plan)
         snprintf(end, sizeof end, ", for %g minute%s", s->train.minutes, s->train.minutes == 1 ? ""
                  : "s");
     else
-        snprintf(end, sizeof end, ", until %d validation%s in a row find%s no better model",
+        snprintf(end, sizeof end, ", until %d validation%s in a row bring%s no better score",
                  (int)s->train.patience, plural(s->train.patience), s->train.patience == 1 ? "s"
                      : "");
     if (isfinite(s->train.minutes) && planned != NO_PLAN)
