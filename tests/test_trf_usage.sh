@@ -378,7 +378,7 @@ expect 2 "a model called like an average" "--model 'own.average-7'" "$trf" train
 
 # --- version, man page, completion, misspelt options --------------------------------------------
 expect 0 "trf --version tells what is built in" "^subwords: " "$trf" --version
-for line in "^trf [0-9.]*$" "^transformer.h .*threads\|^transformer.h .*one thread" \
+for line in "^trf [0-9.]*$" "^compiled: .*threads\|^compiled: .*one thread" \
     "^products: built-in" "^pictures: .*gnuplot" "^compiler: "; do
     check "trf --version has a line: $line" grep -q "$line" out
 done
