@@ -3,6 +3,7 @@
 #
 #     sh tests/mutate.sh                  every fault
 #     sh tests/mutate.sh crc beam         those whose name contains one of the words
+#     sh tests/mutate.sh --suite ops host those that name one of the suites first: all of them take hours
 #     sh tests/mutate.sh --changed HEAD~3 those in definitions that differ from a commit's
 #     sh tests/mutate.sh --check          plants nothing: lists faults without a place or a suite
 #
@@ -59,9 +60,13 @@ if [ "${1:-}" = --changed ]; then
                   ' "$work/differ" "$work/table" >"$work/chosen"
     mv "$work/chosen" "$work/table"
 elif [ $# -gt 0 ]; then
+    field=1
+    [ "$1" != --suite ] || { field=2; shift; }
     : >"$work/chosen"
     for word in "$@"; do
-        awk -F ' @@ ' -v word="$word" 'index($1, word)' "$work/table" >>"$work/chosen"
+        awk -F ' @@ ' -v field=$field -v word="$word" '
+            field == 1 ? index($1, word) : $2 == word || index($2, word " ") == 1
+        ' "$work/table" >>"$work/chosen"
     done
     sort -u "$work/chosen" >"$work/table"
 fi
