@@ -75,7 +75,7 @@ static void translate_lines(trf_translator *translator, const trf_vocab *english
         if (!fgets(line, GRAMMAR_TEXT, stdin)) break;
         tidy(line);
         if (!trf_vocab_count_unknown(english, line, &unknown, NULL, &err) && unknown)
-            fprintf(stderr, "(%d of these words were not in the training)\n", (int)unknown);
+            fprintf(stderr, "(words that were not in the training: %d)\n", (int)unknown);
         if (trf_translate_text(translator, line, german, sizeof german, &err)) puts(err.message);
         else puts(german);
         fflush(stdout);

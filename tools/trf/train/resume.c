@@ -191,8 +191,8 @@ static int seek_corpus(struct training *t, const char *changed)
         say("%s: --resume needs the data options of the original training: %s", t->run.checkpoint,
             changed);
     else
-        say("%s: --resume needs the same data: they or --columns have changed since, or all passes "
-            "of --epochs are done", t->run.checkpoint);
+        say("%s: --resume needs the same data: the data or --columns have changed since the checkpoint, "
+            "or all passes of --epochs are done", t->run.checkpoint);
     return FAILED;
 }
 
