@@ -4013,16 +4013,22 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     return trf__utf8_at(whole, 4) > m;
 }
 
+/* Whether a control character begins at p: one of ASCII, or of Latin-1 (U+0080 to U+009F). */
+TRF__FN int trf__is_control(const char *p)
+{
+    unsigned char c = (unsigned char)*p;
+    return c < 32 || c == 127 || (c == 0xC2 && (unsigned char)p[1] < 0xA0);
+}
+
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
-   (U+0080 to U+009F too) and bytes that are not UTF-8 become '?', so that a hostile name cannot
-   send commands to a terminal. */
+   and bytes that are not UTF-8 become '?', so that a hostile name cannot send commands to a
+   terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
     while (left > 0) {
         int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1;
-        unsigned char c = (unsigned char)from[0];
-        int bad = bytes == 0 || c < 32 || c == 127 || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
+        int bad = bytes == 0 || trf__is_control(from);
         if (n + (size_t)(bad ? 1 : taken) >= size) break;
         if (bad) to[n++] = '?';
         else { memcpy(to + n, from, (size_t)taken); n += (size_t)taken; }
@@ -13160,12 +13166,11 @@ TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n, trf_r
     const int64_t whole = n / TRF__WIDE * TRF__WIDE;
     trf__v16 bad = zero;
     trf_real most = -(trf_real)HUGE_VAL;
-    int64_t chunk, c;
     memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
-    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
+    for (int64_t c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 x = trf__load(c < whole ? z + c : s + c);
             bad = trf__max(trf__if_less(x, limit, zero, one), bad);
             top = trf__max(top, x);
@@ -13183,10 +13188,9 @@ TRF__FN double trf__draw_own(const trf_real *z, int64_t n, trf_real most)
     const int64_t whole = n / TRF__WIDE * TRF__WIDE;
     double total = 0;
     trf_real last[TRF__WIDE];
-    int64_t c;
-    for (c = 0; c < whole; c += TRF__DRAW_CHUNK)
+    for (int64_t c = 0; c < whole; c += TRF__DRAW_CHUNK)
         total += (double)trf__exp_sum(z + c, trf__min64(whole - c, TRF__DRAW_CHUNK), most);
-    for (c = whole; c < whole + TRF__WIDE; c++)
+    for (int64_t c = whole; c < whole + TRF__WIDE; c++)
         last[c - whole] = c < n ? z[c] : -(trf_real)HUGE_VAL;
     return total + (double)trf__exp_sum(last, TRF__WIDE, most);
 }
@@ -13199,13 +13203,12 @@ TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t
 {
     const trf__v16 from = trf__set(most);
     trf_real best = -(trf_real)HUGE_VAL;
-    int64_t chunk, c;
     *changed = 0;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         const int64_t end = trf__min64(n, chunk + TRF__DRAW_CHUNK);
         if (*largest == (trf_real)HUGE_VAL) {
             trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
-            for (c = chunk; c < end; c += TRF__WIDE) {
+            for (int64_t c = chunk; c < end; c += TRF__WIDE) {
                 trf__v16 x = trf__load(s + c), first = trf__first(end - c);
                 trf__v16 before = trf__exp(trf__sub(trf__load_n(z + c, end - c), from));
                 trf__v16 after = trf__exp(trf__min(trf__sub(x, from), trf__set(0)));
@@ -13226,10 +13229,9 @@ TRF__FN double trf__weigh(trf_real *s, int64_t n, trf_real base, trf_real factor
     const trf_real in_twos = factor * (trf_real)1.44269504088896341;
     const trf__v16 from = trf__set(base), by = trf__set(in_twos), low = trf__set(-126 / in_twos);
     double total = 0;
-    int64_t chunk, c;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
         trf__v16 sum = trf__set(0), top = sum;
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 below = trf__max(trf__sub(trf__load(s + c), from), low);
             trf__v16 e = trf__exp2_apart(trf__apart(below, by, trf__set(0)));
             sum = trf__add(sum, e);
@@ -13288,12 +13290,11 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
                              double *count, double *mass)
 {
     const trf__v16 zero = trf__set(0), one = trf__set(1), limit = trf__set(bound);
-    int64_t chunk, c;
     *count = *mass = 0;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
         trf__v16 many = zero, sum = zero;
         if (largest && largest[chunk / TRF__DRAW_CHUNK] < bound) continue;
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 x = trf__load(w + c);
             many = trf__add(many, trf__if_less(x, limit, zero, one));
             sum = trf__add(sum, trf__if_less(x, limit, zero, x));
@@ -13308,10 +13309,10 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
 TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, trf_real high,
                                   trf_real *few)
 {
-    int64_t c, i, m = 0;
-    for (c = 0; c < n; c += TRF__WIDE) {
+    int64_t m = 0;
+    for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (trf__max_lane(trf__load(w + c)) < low) continue;
-        for (i = c; i < c + TRF__WIDE; i++) {
+        for (int64_t i = c; i < c + TRF__WIDE; i++) {
             few[m] = w[i];                      /* there is room for one more than may stay */
             m += (w[i] >= low) & (w[i] < high);
         }
@@ -13363,7 +13364,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
 {
     trf_real bound = 1;
     double count, mass, share = d->top_p * total;
-    int64_t m = 0, kept = 0, c, i;
+    int64_t m = 0, kept = 0, i;
     for (;;) {                                  /* a bound that is low enough */
         bound = bound / 16 > (trf_real)FLT_MIN ? bound / 16 : (trf_real)FLT_MIN;
         if (bound == (trf_real)FLT_MIN) break;
@@ -13371,7 +13372,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
         if (d->top_k > 0 ? count >= d->top_k : d->top_p < 1 ? mass >= share : bound <= d->min_p)
             break;
     }
-    for (c = 0; c < n; c += TRF__WIDE) {
+    for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
         for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
@@ -13406,17 +13407,16 @@ TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
     const trf_real bound = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
     const trf__v16 limit = trf__set(bound), none = trf__set(-2);
     trf__v16 least = none;              /* negative: of the weights that reach the bound */
-    trf_real at;
     double sum = 0;
-    int64_t i, last = 0;
+    int64_t last = 0;
     /* where u is a sum of weights but for rounding, the bound may lie between two of them */
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (int64_t i = 0; i < n; i += TRF__WIDE) {
         trf__v16 w = trf__load(x + i);
         least = trf__max(least, trf__if_less(w, limit, none, trf__sub(trf__set(0), w)));
     }
-    at = -trf__max_lane(least);
-    for (i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
-    for (i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
+    trf_real at = -trf__max_lane(least);
+    for (int64_t i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
+    for (int64_t i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
     return last;
 }
 
@@ -13431,30 +13431,29 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     const trf_real *z = d->logits + row * d->vocab;
     const int64_t room = d->by_row ? row : worker;
     trf_real *w = d->weights + room * n, *x = d->few + room * n;
-    trf_real *largest = d->largest + room * chunks, most, best;
-    double *sums = d->sums + room * chunks, own, mass;
+    trf_real *largest = d->largest + room * chunks;
+    double *sums = d->sums + room * chunks, own;
     int32_t *order = d->order + room * n, *id = d->ids + row;
-    int64_t kept, i;
-    int shared;
+    int64_t i;
     (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
-    most = trf__draw_copy(w, z, d->vocab, largest);
+    trf_real most = trf__draw_copy(w, z, d->vocab, largest);
     if (!(most > -(trf_real)HUGE_VAL)) return;
     d->rule(d->user, row, w, largest);
-    best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
+    trf_real best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
     /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */
-    shared = d->temperature == 1 && best <= most;
+    int shared = d->temperature == 1 && best <= most;
     if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
     else {
-        mass = trf__weigh(w, n, best, factor, sums, largest);
+        double mass = trf__weigh(w, n, best, factor, sums, largest);
         if (shared) own += mass * exp((double)best - (double)most);
         if (d->top_k == 0 && !(d->top_p < 1) && !(d->min_p > 0))
             *id = trf__draw_any(w, n, sums, d->uniform[row] * mass);
         else {
-            kept = trf__filter(d, w, n, mass, largest, order, x);
+            int64_t kept = trf__filter(d, w, n, mass, largest, order, x);
             for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
             *id = order[trf__draw_falling(x, kept, d->uniform[row] * mass)];
         }
@@ -33785,16 +33784,14 @@ typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
 TRF__FN const trf__dtype *trf__dtype_of(const char *name)
 {
     static const trf__dtype known[] = {
-        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8},
-            {"I32", 0, 4},
-        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1},
-        {"BOOL", 0, 1},
+        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2},
+        {"I64", 0, 8}, {"I32", 0, 4}, {"I16", 0, 2}, {"I8", 0, 1},
+        {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
         {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
         {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
     };
-    size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name))
-        return &known[i];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(name, known[i].name)) return &known[i];
     return NULL;
 }
 
@@ -33836,16 +33833,15 @@ struct trf_file {
 /* Reads a shape such as "[4, 2]". */
 TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 {
+    trf_error *err = s->err;
     int more;
     uint64_t n = 0;
     TRF__TRY(trf__json_open(s, '[', "the shape, an array"));
     for (entry->rank = 0; ; entry->rank++) {
         TRF__TRY(trf__json_next(s, entry->rank == 0, ']', &more));
         if (!more) return TRF_OK;
-        if (entry->rank == TRF__FILE_RANK)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
-                             "tensor \"%.100s\": more than %d dimensions",
-                             s->name, (int)TRF__FILE_RANK);
+        TRF__FAIL_IF(entry->rank == TRF__FILE_RANK, TRF_E_LIMIT, 8 + s->at, s->name,
+                     "tensor \"%.100s\": more than %d dimensions", s->name, (int)TRF__FILE_RANK);
         TRF__TRY(trf__json_integer(s, &n));
         entry->shape[entry->rank] = (int64_t)n;
     }
@@ -33854,6 +33850,7 @@ TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 /* Reads "[begin, end]" with begin <= end. Both count from the start of the data. */
 TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
 {
+    trf_error *err = s->err;
     uint64_t offset[2];
     int i, more;
     TRF__TRY(trf__json_open(s, '[', "data_offsets, an array"));
@@ -33863,10 +33860,9 @@ TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
         TRF__TRY(trf__json_integer(s, &offset[i]));
     }
     if (i == 2) TRF__TRY(trf__json_open(s, ']', "two offsets and ']'"));
-    if (i < 2 || offset[0] > offset[1])
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
-                         "tensor \"%.100s\": expected data_offsets [begin, end], got %s",
-                         s->name, i < 2 ? "fewer than two numbers" : "an end before the beginning");
+    TRF__FAIL_IF(i < 2 || offset[0] > offset[1], TRF_E_FORMAT, 8 + s->at, s->name,
+                 "tensor \"%.100s\": expected data_offsets [begin, end], got %s", s->name,
+                 i < 2 ? "fewer than two numbers" : "an end before the beginning");
     entry->begin = offset[0];
     entry->bytes = offset[1] - offset[0];
     return TRF_OK;
@@ -33877,9 +33873,8 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
 {
     int64_t begin = s->at;
     const char *text = NULL;
-    const trf__dtype *dtype;
     TRF__TRY(trf__json_string(s, &text, "the dtype, a string"));
-    dtype = trf__dtype_of(text);
+    const trf__dtype *dtype = trf__dtype_of(text);
     if (dtype && dtype->bytes) { entry->dtype = dtype->name; return TRF_OK; }
     return trf__fail(s->err, dtype ? TRF_E_UNSUPPORTED : TRF_E_FORMAT, 8 + begin, s->name,
                      "tensor \"%.100s\": %s dtype \"%.20s\"",
@@ -33888,24 +33883,21 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
 
 /* Checks that the offsets match shape and dtype. Each dimension counts as at least 1 for the limit,
    so that a zero cannot hide numbers that would overflow elsewhere. */
-TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *entry, int64_t where)
+TRF__FN trf_status trf__file_extent(const trf_file_entry *entry, int64_t where, trf_error *err)
 {
     uint64_t most = (uint64_t)trf__dtype_of(entry->dtype)->bytes, wanted = most;
-    int32_t i;
-    for (i = 0; i < entry->rank; i++) {
+    for (int32_t i = 0; i < entry->rank; i++) {
         uint64_t n = (uint64_t)entry->shape[i];
-        if (n > 1 && most > TRF__FILE_INTEGER / n)
-            return trf__fail(s->err, TRF_E_LIMIT, where, s->name,
-                             "tensor \"%.100s\": its shape asks for more than %llu bytes", s->name,
-                             (unsigned long long)TRF__FILE_INTEGER);
+        TRF__FAIL_IF(n > 1 && most > TRF__FILE_INTEGER / n, TRF_E_LIMIT, where, entry->name,
+                     "tensor \"%.100s\": its shape asks for more than %llu bytes", entry->name,
+                     (unsigned long long)TRF__FILE_INTEGER);
         if (n > 1) most *= n;
         wanted = n ? wanted * n : 0;
     }
-    if (wanted == entry->bytes) return TRF_OK;
-    return trf__fail(s->err, TRF_E_SHAPE, where, s->name,
-                     "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
-                                      "for %llu", s->name, (unsigned long long)wanted, entry->dtype,
-                     (unsigned long long)entry->bytes);
+    return TRF__OK_IF(wanted == entry->bytes, TRF_E_SHAPE, where, entry->name,
+                      "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
+                      "for %llu", entry->name, (unsigned long long)wanted, entry->dtype,
+                      (unsigned long long)entry->bytes);
 }
 
 /* Position in the file of a string in the header. */
@@ -33918,21 +33910,17 @@ TRF__FN int64_t trf__file_where(const trf_file *file, const char *text)
 TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where,
                                   trf_error *err)
 {
-    size_t length = strlen(name), i;
-    if (length == 0)
-        return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
-                         place, (long long)where);
-    if (length > TRF__FILE_NAME)
-        return trf__fail(err, TRF_E_LIMIT, where, name,
-                         "a tensor's name of %llu bytes at %s %lld, the limit is %d",
-                         (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
-    /* control characters of ASCII and of Latin-1 (U+0080 to U+009F) could disturb a terminal */
-    for (i = 0; i < length; i++)
-        if ((unsigned char)name[i] < 32 || name[i] == 127 ||
-            ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
-            return trf__fail(err, TRF_E_FORMAT, where, name,
-                             "a control character in the name of a tensor at %s %lld", place,
-                             (long long)where);
+    size_t length = strlen(name);
+    TRF__FAIL_IF(length == 0, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
+                 place, (long long)where);
+    TRF__FAIL_IF(length > TRF__FILE_NAME, TRF_E_LIMIT, where, name,
+                 "a tensor's name of %llu bytes at %s %lld, the limit is %d",
+                 (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
+    /* they could disturb a terminal */
+    for (size_t i = 0; i < length; i++)
+        TRF__FAIL_IF(trf__is_control(name + i), TRF_E_FORMAT, where, name,
+                     "a control character in the name of a tensor at %s %lld", place,
+                     (long long)where);
     return TRF_OK;
 }
 
@@ -33940,12 +33928,12 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
 TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *name)
 {
     static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
+    trf_error *err = s->err;
     trf_file_entry *entry = file->entries + file->count;
     int seen = 0, first = 1, more, i;
-    TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), s->err));
-    if (file->count == file->capacity)
-        return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors",
-                         (int)file->capacity);
+    TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), err));
+    TRF__FAIL_IF(file->count == file->capacity, TRF_E_LIMIT, 8 + s->at, name,
+                 "more than %d tensors", (int)file->capacity);
     entry->name = name;
     for (i = 0; i < TRF__FILE_RANK; i++) entry->shape[i] = 1;
     TRF__TRY(trf__json_open(s, '{', "an object that describes a tensor"));
@@ -33959,19 +33947,17 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
             trf__json_blanks(s);
             return trf__json_refuse(s, "no field but dtype, shape and data_offsets");
         }
-        if (seen & 1 << i)
-            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
-                             "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
+        TRF__FAIL_IF(seen & 1 << i, TRF_E_FORMAT, trf__file_where(file, field), name,
+                     "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
         seen |= 1 << i;
         TRF__TRY(i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry)
                                                             : trf__file_offsets(s, entry));
     }
     for (i = 0; i < 3; i++)
-        if (!(seen & 1 << i))
-            return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name,
-                             "tensor \"%.100s\" has no \"%s\"", name, fields[i]);
+        TRF__FAIL_IF(!(seen & 1 << i), TRF_E_FORMAT, 8 + s->at, name,
+                     "tensor \"%.100s\" has no \"%s\"", name, fields[i]);
     /* last, because it needs all three fields, which may come in any order */
-    TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
+    TRF__TRY(trf__file_extent(entry, trf__file_where(file, name), err));
     file->count++;
     return TRF_OK;
 }
@@ -33979,15 +33965,15 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
 /* Reads the metadata: texts by their keys. */
 TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 {
+    trf_error *err = s->err;
     int more, first = 1;
     TRF__TRY(trf__json_open(s, '{', "an object of strings"));
     for (;; first = 0) {
         trf__meta *pair = file->meta + file->n_meta;
         TRF__TRY(trf__json_next(s, first, '}', &more));
         if (!more) return TRF_OK;
-        if (file->n_meta == file->meta_capacity)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
-                             "more than %d metadata entries", (int)file->meta_capacity);
+        TRF__FAIL_IF(file->n_meta == file->meta_capacity, TRF_E_LIMIT, 8 + s->at, s->name,
+                     "more than %d metadata entries", (int)file->meta_capacity);
         TRF__TRY(trf__json_key(s, &pair->key));
         TRF__TRY(trf__json_string(s, &pair->value, "a string in double quotes"));
         file->n_meta++;
@@ -33998,14 +33984,13 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
+    trf_error *err = s->err;
     int more, first = 1, texts = 0;
     int64_t bad = trf_find_invalid_utf8(s->text, (size_t)s->n);
-    if (bad >= 0)
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
-                         (long long)(8 + bad));
-    if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
-        return trf__fail(s->err, TRF_E_FORMAT, 8, s->name,
-                         "header: expected '{', got a byte order mark");
+    TRF__FAIL_IF(bad >= 0, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
+                 (long long)(8 + bad));
+    TRF__FAIL_IF(s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3), TRF_E_FORMAT, 8, s->name,
+                 "header: expected '{', got a byte order mark");
     TRF__TRY(trf__json_open(s, '{', "an object"));
     for (;; first = 0) {
         const char *name = NULL;
@@ -34014,11 +33999,10 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         if (!more) break;
         TRF__TRY(trf__json_key(s, &name));
         s->name = name;
-        if (strcmp(name, "__metadata__")) TRF__TRY(trf__file_tensor(s, file, name));
-        else if (texts++)
-            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name,
-                             "header: two \"__metadata__\"");
-        else TRF__TRY(trf__file_texts(s, file));
+        if (strcmp(name, "__metadata__")) { TRF__TRY(trf__file_tensor(s, file, name)); continue; }
+        TRF__FAIL_IF(texts++, TRF_E_FORMAT, trf__file_where(file, name), name,
+                     "header: two \"__metadata__\"");
+        TRF__TRY(trf__file_texts(s, file));
     }
     trf__json_blanks(s);
     return s->at < s->n ? trf__json_refuse(s, "only blanks after the last '}'") : TRF_OK;
@@ -34067,8 +34051,7 @@ TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dt
 {
     char text[16 + 24 * TRF__FILE_RANK];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", dtype);
-    int32_t k;
-    for (k = 0; k < rank; k++)
+    for (int32_t k = 0; k < rank; k++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %lld", (long long)shape[k]);
     return trf__item_sum(crc, name, text);
 }
@@ -34076,35 +34059,25 @@ TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dt
 /* Finds a name in a sorted list; NULL if it is not there. */
 TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const char *name)
 {
-    int32_t low = 0, high = n;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        int order = strcmp(trf__name_of(items[middle]), name);
-        if (order == 0) return items[middle];
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return NULL;
+    int64_t low = 0;
+    TRF__BISECT(low, n, strcmp(trf__name_of(items[middle]), name) < 0);
+    return low < n && !strcmp(trf__name_of(items[low]), name) ? items[low] : NULL;
 }
 
-/* Sorts a list by name, and fails if two names are equal. The position in the error is the second
-   name's byte in the file. Before there is a file (file = NULL) it is the item's index in `array`,
-   an array of items of `bytes` each. */
-TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n,
-                                    const char *what,
-                                    const void *array, size_t bytes, trf_error *err)
+/* Lists n items of `bytes` bytes sorted by name, and fails if two names are equal. The position in
+   the error is the second name's byte in the file, or, without a file, the item's index. */
+TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, const void *array,
+                                    int32_t n, size_t bytes, const char *what, trf_error *err)
 {
-    int32_t i;
+    for (int32_t i = 0; i < n; i++) items[i] = (const char *)array + (size_t)i * bytes;
     trf__sort(items, (size_t)n, trf__by_name, NULL);
-    for (i = 1; i < n; i++) {
+    for (int32_t i = 1; i < n; i++) {
         const char *name = trf__name_of(items[i]), *other = trf__name_of(items[i - 1]);
         const char *later = (const char *)(items[i] > items[i - 1] ? items[i] : items[i - 1]);
-        if (!strcmp(other, name))
-            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, other > name ? other
-            : name)
-                                                     : (int64_t)((size_t)(later -
-                                                     (const char *)array) / bytes),
-                             name, "duplicate %s \"%.100s\"", what, name);
+        int64_t where = file ? trf__file_where(file, other > name ? other : name)
+                             : (int64_t)((size_t)(later - (const char *)array) / bytes);
+        TRF__FAIL_IF(!strcmp(other, name), TRF_E_FORMAT, where, name, "duplicate %s \"%.100s\"",
+                     what, name);
     }
     return TRF_OK;
 }
@@ -34113,33 +34086,28 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
    After this, begins of entries count from the start of the file. */
 TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 {
-    uint64_t end = 0, needs, data = file->from.size - file->data_begin;
+    uint64_t end = 0, data = file->from.size - file->data_begin;
     const char *last = "header";
-    int32_t i;
-    for (i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
+    for (int32_t i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
     trf__sort(file->by_begin, (size_t)file->count, trf__by_begin, NULL);
-    for (i = 0; i < file->count; i++) {
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *entry = (const trf_file_entry *)file->by_begin[i];
-        if (entry->begin != end)
-            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, entry->name), entry->name,
-                             "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" "
-                             "ends: %s",
-                             entry->name, (unsigned long long)entry->begin, (unsigned long long)end,
-                             last,
-                             entry->begin < end ? "an overlap" : "a hole");
+        TRF__FAIL_IF(entry->begin != end, TRF_E_FORMAT, trf__file_where(file, entry->name),
+                     entry->name,
+                     "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" ends: %s",
+                     entry->name, (unsigned long long)entry->begin, (unsigned long long)end, last,
+                     entry->begin < end ? "an overlap" : "a hole");
         end += entry->bytes;
         last = entry->name;
     }
-    needs = file->data_begin + end;
-    if (end > data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->from.size, last,
-                         "file is %llu bytes, needs %llu: truncated?",
-                         (unsigned long long)file->from.size, (unsigned long long)needs);
-    if (end < data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)needs, last,
-                         "file is %llu bytes, its tensors end at %llu: something was appended?",
-                         (unsigned long long)file->from.size, (unsigned long long)needs);
-    for (i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
+    uint64_t needs = file->data_begin + end;
+    TRF__FAIL_IF(end > data, TRF_E_FORMAT, (int64_t)file->from.size, last,
+                 "file is %llu bytes, needs %llu: truncated?", (unsigned long long)file->from.size,
+                 (unsigned long long)needs);
+    TRF__FAIL_IF(end < data, TRF_E_FORMAT, (int64_t)needs, last,
+                 "file is %llu bytes, its tensors end at %llu: something was appended?",
+                 (unsigned long long)file->from.size, (unsigned long long)needs);
+    for (int32_t i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
     return TRF_OK;
 }
 
@@ -34153,13 +34121,12 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
                                    size_t bytes, trf_error *err)
 {
     size_t got = 0;
-    int error;
     trf_status status;
     if (from->memory) {
         if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
         return TRF_OK;
     }
-    error = trf__read_all(from->fd, offset, to, bytes, &got);
+    int error = trf__read_all(from->fd, offset, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -34183,16 +34150,13 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
         {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
         {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
     };
-    int64_t fault;
-    size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+    /* a short header may begin like a pickle */
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
-            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* a short header may begin like a
-                                                                   pickle */
-            return known[i].what;
-    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i])))
-        return NULL;
-    fault = trf_find_invalid_utf8((const char *)begin, 8);
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER)) return known[i].what;
+    for (int i = 0; i < 8; i++)
+        if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
+    int64_t fault = trf_find_invalid_utf8((const char *)begin, 8);
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
@@ -34201,29 +34165,23 @@ TRF__COLD
 TRF__FN trf_status trf__file_length(trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
-    const char *guess, *path = from->path;
+    const char *path = from->path;
     uint64_t n = 0, size = from->size;
-    int i;
-    if (size < 8)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
-                         "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
-                         (unsigned long long)size);
+    TRF__FAIL_IF(size < 8, TRF_E_FORMAT, (int64_t)size, path,
+                 "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
+                 (unsigned long long)size);
     TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
-    for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
+    for (int i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
-    guess = trf__file_guess(begin, n);
-    if (guess)
-        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s",
-                         guess);
-    if (n == 0)
-        return trf__fail(err, TRF_E_FORMAT, 0, path,
-                         "not a safetensors file: its header has the length 0");
-    if (n > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, 0, path, n > size - 8
-                         ? "not a safetensors file: a header of %llu bytes, the limit is %d"
-                                      : "a header of %llu bytes, the limit is %d",
-                         (unsigned long long)n, (int)TRF__FILE_HEADER);
+    const char *guess = trf__file_guess(begin, n);
+    TRF__FAIL_IF(guess, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
+    TRF__FAIL_IF(n == 0, TRF_E_FORMAT, 0, path,
+                 "not a safetensors file: its header has the length 0");
+    TRF__FAIL_IF(n > TRF__FILE_HEADER, TRF_E_LIMIT, 0, path,
+                 "%sa header of %llu bytes, the limit is %d",
+                 n > size - 8 ? "not a safetensors file: " : "", (unsigned long long)n,
+                 (int)TRF__FILE_HEADER);
     return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
                      "file is %llu bytes, needs at least %llu for its header: truncated?",
                      (unsigned long long)size, (unsigned long long)(n + 8));
@@ -34240,7 +34198,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + sizeof(trf__data_sum) +
                                               2 * sizeof(void *))
                  + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
-    char *block = (char *)trf__alloc(hooks, bytes);
+    char *block = TRF__NEW(char, hooks, bytes);
     trf_file *file = (trf_file *)(void *)block;
     if (!block) return NULL;
     TRF__ZERO(*file);
@@ -34271,11 +34229,10 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
     const char *wanted = trf_file_metadata(file, "trf.header_crc32");
     char found[16];
     uint32_t sum = 0;
-    int32_t i;
     if (!wanted) return TRF_OK;
-    for (i = 0; i < file->n_meta; i++)
+    for (int32_t i = 0; i < file->n_meta; i++)
         sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
-    for (i = 0; i < file->count; i++) {
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *e = &file->entries[i];
         sum += trf__tensor_sum(&file->crc, e->name, e->dtype, e->rank, e->shape);
     }
@@ -34291,23 +34248,19 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
-    trf__json s;
-    int32_t i;
     TRF__TRY(trf__file_fetch(&file->from, 8, file->header, (size_t)file->header_bytes, err));
-    TRF__ZERO(s);
+    TRF__ZEROED(trf__json, s);
     s.text = file->header;
     s.n = file->header_bytes;
     s.name = "header";
     s.err = err;
     TRF__TRY(trf__file_parse(&s, file));
     trf__crc_begin(&file->crc);
-    for (i = 0; i < file->count; i++) {
-        file->by_name[i] = file->entries + i;
-        file->sums[i].known = 0;
-    }
-    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
-    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
-    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
+    for (int32_t i = 0; i < file->count; i++) file->sums[i].known = 0;
+    TRF__TRY(trf__file_unique(file, file->by_name, file->entries, file->count,
+                              sizeof *file->entries, "tensor", err));
+    TRF__TRY(trf__file_unique(file, file->by_key, file->meta, file->n_meta, sizeof *file->meta,
+                              "metadata", err));
     TRF__TRY(trf__file_cover(file, err));
     return trf__file_check_header(file, err);
 }
@@ -34325,8 +34278,8 @@ TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 TRF__FN double trf__from_half(uint32_t bits)
 {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
-    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction),
-                                                                    exponent - 25);
+    double x = exponent == 0 ? ldexp((double)fraction, -24)
+                             : ldexp((double)(1024 + fraction), exponent - 25);
     if (exponent == 31) x = fraction ? (double)NAN : (double)INFINITY;
     return bits >> 15 & 1 ? -x : x;
 }
@@ -34358,23 +34311,22 @@ TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
     enum { EACH = 64 };
     const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
     size_t i = 0;
-    int k;
     for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
         uint16_t h[EACH], any = 0;
         memcpy(h, p + 2 * i, sizeof h);
-        for (k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
+        for (int k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
         if (any & 0x8000u) break;
     }
     for (; code == 'F' && i + EACH <= n; i += EACH) {
         uint32_t w[EACH], any = 0;
         memcpy(w, p + 4 * i, sizeof w);
-        for (k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
+        for (int k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
         if (any & 0x80000000u) break;
     }
     for (; code == 'D' && i + EACH <= n; i += EACH) {
         uint64_t w[EACH], any = 0;
         memcpy(w, p + 8 * i, sizeof w);
-        for (k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
+        for (int k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
         if (any >> 63) break;
     }
     return i;
@@ -34386,11 +34338,9 @@ TRF__FN void trf__widen_bf16(trf_real *to, const unsigned char *from, size_t n)
 {
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE];
-    size_t i;
-    int k;
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (size_t i = 0; i < n; i += TRF__WIDE) {
         memcpy(h, from + 2 * i, sizeof h);
-        for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+        for (int k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
         memcpy(to + i, bits, sizeof bits);
     }
 }
@@ -34402,9 +34352,8 @@ TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE], low[TRF__WIDE];
     float x[TRF__WIDE];
-    size_t i;
     int k;
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (size_t i = 0; i < n; i += TRF__WIDE) {
         memcpy(h, from + 2 * i, sizeof h);
         for (k = 0; k < TRF__WIDE; k++) x[k] = (float)(int)(h[k] & 1023) * 5.9604644775390625e-8f;
         memcpy(low, x, sizeof low);
@@ -34423,8 +34372,7 @@ TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n
 __attribute__((target("f16c")))
 TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
 {
-    size_t i;
-    for (i = 0; i < n; i += 8) {
+    for (size_t i = 0; i < n; i += 8) {
         __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * i));
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(eight));
     }
@@ -34469,10 +34417,10 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
     for (; i < n; i++) {
         const double x = trf__from_file(p + each * i, dtype->code);
         values[i] = (trf_real)x;
-        if (!trf__is_finite((double)values[i]) && !file->allow_nonfinite)
-            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + each * i), entry->name,
-                             "tensor \"%.100s\": element %llu is infinite or not a number",
-                             entry->name, (unsigned long long)((at - entry->begin) / each + i));
+        TRF__FAIL_IF(!trf__is_finite((double)values[i]) && !file->allow_nonfinite, TRF_E_NONFINITE,
+                     (int64_t)(at + each * i), entry->name,
+                     "tensor \"%.100s\": element %llu is infinite or not a number", entry->name,
+                     (unsigned long long)((at - entry->begin) / each + i));
     }
     return TRF_OK;
 }
@@ -34486,9 +34434,8 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
 TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
                                    const trf_file_entry **entry, trf_error *err)
 {
-    if (index < 0 || index >= file->count)
-        return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
-                         "the file has %d tensors, got index %d", (int)file->count, (int)index);
+    TRF__FAIL_IF(index < 0 || index >= file->count, TRF_E_INVALID_ARG, index, "index",
+                 "the file has %d tensors, got index %d", (int)file->count, (int)index);
     *entry = file->entries + index;
     return TRF_OK;
 }
@@ -34498,24 +34445,21 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                                      int64_t count, trf_error *err)
 {
     const trf_file_entry *entry = NULL;
-    const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
-    uint64_t at;
     int64_t n;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
-    dtype = trf__dtype_of(entry->dtype);
-    if (!dtype->code)
-        return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
-                         entry->dtype);
-    if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at "
-                         "number %lld", entry->name,
-                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
-                         (long long)first);
-    at = entry->begin + (uint64_t)(first * dtype->bytes);
+    const trf__dtype *dtype = trf__dtype_of(entry->dtype);
+    TRF__FAIL_IF(!dtype->code, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
+                 entry->dtype);
+    TRF__FAIL_IF(first < 0 || count < 0 ||
+                 count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first, TRF_E_SHAPE,
+                 (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at number "
+                 "%lld", entry->name, (long long)(entry->bytes / (uint64_t)dtype->bytes),
+                 (long long)count, (long long)first);
+    uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
         const int own = trf__is_own(dtype);
@@ -34542,12 +34486,11 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
     const trf_file_entry *entry = NULL;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!bytes && count > 0) return trf__fail_null(err, "bytes");
-    if (first > entry->bytes || count > entry->bytes - first)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at "
-                         "byte %llu", entry->name,
-                         (unsigned long long)entry->bytes, (unsigned long long)count,
-                         (unsigned long long)first);
+    TRF__FAIL_IF(first > entry->bytes || count > entry->bytes - first, TRF_E_SHAPE,
+                 (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at byte %llu",
+                 entry->name, (unsigned long long)entry->bytes, (unsigned long long)count,
+                 (unsigned long long)first);
     return trf__file_fetch(&file->from, entry->begin + first, bytes, count, err);
 }
 
@@ -34560,9 +34503,8 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
 
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
 {
-    int32_t i;
-    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name))
-        return i;
+    for (int32_t i = 0; file && name && i < file->count; i++)
+        if (!strcmp(file->entries[i].name, name)) return i;
     return -1;
 }
 
@@ -34574,12 +34516,11 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
     const char *text = trf_file_metadata(file, "trf.crc32");
     char found[16];
     uint32_t all = 0;
-    int32_t i;
     if (!text) return TRF_OK;
-    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
-        return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
-                         "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
-    for (i = 0; i < file->count; i++) {
+    TRF__FAIL_IF(strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8, TRF_E_FORMAT,
+                 trf__file_where(file, text), "trf.crc32",
+                 "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *e = (const trf_file_entry *)file->by_begin[i];
         trf__data_sum *sum = &file->sums[e - file->entries];
         uint64_t at = e->begin, end = e->begin + e->bytes;
@@ -34594,9 +34535,8 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
         all = trf__crc_times(all, trf__crc_power(e->bytes)) ^ sum->value;
     }
     snprintf(found, sizeof found, "%08lx", (unsigned long)all);
-    if (!strcmp(found, text)) return TRF_OK;
-    return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
-                     "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
+    return TRF__OK_IF(!strcmp(found, text), TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
+                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
 }
 
 // >>file-write     a header, then the data
@@ -34630,14 +34570,12 @@ typedef struct trf__destination {
 TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
                              const int64_t *shape, const void *data, const trf__run *device)
 {
-    trf__out out;
-    int32_t k;
-    TRF__ZERO(out);
+    TRF__ZEROED(trf__out, out);
     snprintf(out.name, sizeof out.name, "%s%s", prefix, name);
     out.rank = rank;
     out.dtype = dtype;
     out.bytes = (uint64_t)trf__dtype_of(dtype)->bytes;
-    for (k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
+    for (int32_t k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
     out.data = data;
     out.device = device;
     return out;
@@ -34663,22 +34601,21 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
 {
     char sum[16];
     uint64_t at = 0;
-    int32_t i, k;
     snprintf(sum, sizeof sum, "%08lx", (unsigned long)crc);
     trf__put_text(text, "{\"__metadata__\":{\"trf.crc32\":");
     trf__put_string(text, sum);
     if (text->crc) text->sum = trf__text_sum(text->crc, "trf.crc32", sum);
     if (notes) notes(text, of);
-    for (i = 0; text->crc && i < n; i++)
+    for (int32_t i = 0; text->crc && i < n; i++)
         text->sum += trf__tensor_sum(text->crc, tensors[i].name, tensors[i].dtype, tensors[i].rank,
                                      tensors[i].shape);
     trf__putf(text, ",\"trf.header_crc32\":\"%08lx\"}", (unsigned long)text->sum);
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         trf__put_text(text, ",");
         trf__put_string(text, tensors[i].name);
         trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
-        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld",
-                                                        (long long)tensors[i].shape[k]);
+        for (int32_t k = 0; k < tensors[i].rank; k++)
+            trf__putf(text, k ? ",%lld" : "%lld", (long long)tensors[i].shape[k]);
         trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
@@ -34692,21 +34629,19 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
-    uint64_t bits, whole, rest, middle, kept;
-    uint32_t sign;
+    uint64_t bits;
     /* bits 0 to 51 of a double are its fraction; bit 52 is the hidden leading one */
-    int exponent, shift;
     memcpy(&bits, &x, sizeof bits);
-    sign = (uint32_t)(bits >> 63) << 15;
-    exponent = (int)(bits >> 52 & 2047) - 1023;
-    whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
+    uint32_t sign = (uint32_t)(bits >> 63) << 15;
+    int exponent = (int)(bits >> 52 & 2047) - 1023;
+    uint64_t whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
     if (exponent == 1024)
         return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
-    shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
+    int shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
     if (shift > 53) return sign;                        /* less than half of the smallest; also 0 */
-    kept = whole >> shift;
-    rest = whole & (((uint64_t)1 << shift) - 1);
-    middle = (uint64_t)1 << (shift - 1);
+    uint64_t kept = whole >> shift;
+    uint64_t rest = whole & (((uint64_t)1 << shift) - 1);
+    uint64_t middle = (uint64_t)1 << (shift - 1);
     /* a carry out of the fraction raises the exponent, as it should */
     kept += rest > middle || (rest == middle && (kept & 1));
     if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
@@ -34716,18 +34651,16 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 
 /* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
 TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
-                                     uint64_t at,
-                                     unsigned char *chunk, trf_error *err)
+                                         uint64_t at, unsigned char *chunk, trf_error *err)
 {
     const int fraction = out->dtype[0] == 'B' ? 7 : 10;
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
-    size_t i;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t bits = trf__bits_of_16((double)from[i], fraction);
-        if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
-            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
-                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
-                             out->name, (unsigned long long)(at + i), (double)from[i], out->dtype);
+        TRF__FAIL_IF((bits & infinite) == infinite && trf__is_finite((double)from[i]),
+                     TRF_E_NONFINITE, (int64_t)(at + i), out->name,
+                     "tensor \"%.100s\": number %llu is %g, which %s cannot hold", out->name,
+                     (unsigned long long)(at + i), (double)from[i], out->dtype);
         trf__to_little(chunk + 2 * i, bits, 2);
     }
     return TRF_OK;
@@ -34737,8 +34670,8 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
 TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
                                   unsigned char *chunk)
 {
-    int64_t i, some;
-    for (i = 0; i < n; i += some) {
+    int64_t some;
+    for (int64_t i = 0; i < n; i += some) {
         int8_t sixteen[TRF__WIDE] = {0};
         trf_real inverse = out->inverses[(at + i) / out->columns];
         some = trf__min64(trf__min64(TRF__WIDE, n - i), out->columns - (at + i) % out->columns);
@@ -34757,7 +34690,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     /* bytes of a number in memory */
     size_t own = width == 2 || out->inverses ? sizeof(trf_real) : (size_t)width;
     uint64_t left = (out->bytes - at) / (uint64_t)width;
-    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
+    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own);
     uint64_t begin = at / (uint64_t)width * own;
     if (!out->device) from = (const unsigned char *)out->data + begin;
     else {
@@ -34774,7 +34707,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     if (width == 2)
         return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
                                      at / (uint64_t)width, chunk, err);
-    for (i = 0; i < *bytes; i += (size_t)width) {
+    for (size_t i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
@@ -34784,56 +34717,60 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     return TRF_OK;
 }
 
-/* The checksum of all tensors in the order of the file. */
-TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
-{
-    unsigned char chunk[TRF__CHUNK];
-    trf__crc crc;
-    uint64_t at;
-    size_t bytes;
-    int32_t i;
-    trf__crc_begin(&crc);
-    for (i = 0; i < n; i++)
-        for (at = 0; at < tensors[i].bytes; at += bytes) {
-            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
-            trf__crc_add(&crc, chunk, bytes);
-        }
-    *sum = crc.value;
-    return TRF_OK;
-}
-
 // >>file-save      tensors of any device into a file or into memory
 //
 // trf__file_write is the only writer: models, checkpoints, sessions and trf_file_save use it.
 
-/* Appends bytes to a file that is being saved, or to memory if `to` is NULL. */
-TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
+/* Where bytes go: into a checksum, into a file that is being saved, or into memory. */
+typedef struct trf__sink {
+    trf__crc *crc;
+    const trf__saving *file;
+    unsigned char *memory;
+} trf__sink;
+
+TRF__FN trf_status trf__out_put(trf__sink *to, const void *bytes, size_t n, trf_error *err)
 {
-    if (to) return trf__write_all(to->fd, bytes, n);
-    memcpy(*memory, bytes, n);
-    *memory += n;
-    return 0;
+    if (to->crc) trf__crc_add(to->crc, bytes, n);
+    else if (to->file) {
+        int error = trf__write_all(to->file->fd, bytes, n);
+        if (error) return trf__fail_io(err, error, to->file->temporary, "write it");
+    } else { memcpy(to->memory, bytes, n); to->memory += n; }
+    return TRF_OK;
+}
+
+/* Puts the data of all tensors, in the order of the file. */
+TRF__FN trf_status trf__out_data(trf__sink *to, const trf__out *tensors, int32_t n, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK];
+    size_t bytes;
+    for (int32_t i = 0; i < n; i++)
+        for (uint64_t at = 0; at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
+            TRF__TRY(trf__out_put(to, chunk, bytes, err));
+        }
+    return TRF_OK;
+}
+
+/* Their checksum. */
+TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
+{
+    trf__crc crc;
+    trf__sink to = { &crc, NULL, NULL };
+    trf__crc_begin(&crc);
+    TRF__TRY(trf__out_data(&to, tensors, n, err));
+    *sum = crc.value;
+    return TRF_OK;
 }
 
 /* Writes the length, the header and the data. */
-TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header,
-                                  size_t header_bytes,
-                                  const trf__out *tensors, int32_t n, trf_error *err)
+TRF__FN trf_status trf__out_write(trf__sink *to, const trf__text *header, const trf__out *tensors,
+                                  int32_t n, trf_error *err)
 {
-    unsigned char chunk[TRF__CHUNK], *at_memory = (unsigned char *)memory;
-    uint64_t at;
-    size_t bytes;
-    int32_t i;
-    int error;
-    trf__to_little(chunk, header_bytes, 8);
-    error = trf__out_put(to, &at_memory, chunk, 8);
-    if (!error) error = trf__out_put(to, &at_memory, header, header_bytes);
-    for (i = 0; i < n; i++)
-        for (at = 0; !error && at < tensors[i].bytes; at += bytes) {
-            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
-            error = trf__out_put(to, &at_memory, chunk, bytes);
-        }
-    return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
+    unsigned char length[8];
+    trf__to_little(length, header->n, 8);
+    TRF__TRY(trf__out_put(to, length, 8, err));
+    TRF__TRY(trf__out_put(to, header->to, header->n, err));
+    return trf__out_data(to, tensors, n, err);
 }
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
@@ -34841,17 +34778,14 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                                  int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
-    int32_t i;
     if (to->path) return TRF_OK;
-    for (i = 0; i < n; i++) bytes += tensors[i].bytes;
-    if (bytes > SIZE_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can hold",
-                         (unsigned long long)bytes);
+    for (int32_t i = 0; i < n; i++) bytes += tensors[i].bytes;
+    TRF__FAIL_IF(bytes > SIZE_MAX, TRF_E_LIMIT, -1, "size",
+                 "%llu bytes are more than memory can hold", (unsigned long long)bytes);
     if (to->bytes) *to->bytes = (size_t)bytes;
-    if (bytes <= to->size) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size",
-                     "expected room for %llu bytes, got %llu",
-                     (unsigned long long)bytes, (unsigned long long)to->size);
+    return TRF__OK_IF(bytes <= to->size, TRF_E_LIMIT, (int64_t)to->size, "size",
+                      "expected room for %llu bytes, got %llu", (unsigned long long)bytes,
+                      (unsigned long long)to->size);
 }
 
 /* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
@@ -34862,37 +34796,30 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
+    trf__sink sink = { NULL, to->path ? &saving : NULL, (unsigned char *)to->memory };
     trf__crc crc;
-    trf__text header;
-    size_t bytes;
     uint32_t sum;
-    trf_status status;
-    if (to->path && !*to->path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    TRF__ZERO(header);
+    TRF__FAIL_IF(to->path && !*to->path, TRF_E_INVALID_ARG, -1, "path",
+                 "expected a path, got nothing");
+    TRF__ZEROED(trf__text, header);
     trf__put_header(&header, tensors, n, notes, of, 0);
-    bytes = header.n;
-    if (bytes > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, -1, "header",
-                         "names and metadata need a header of %llu bytes, the limit is %d",
-                         (unsigned long long)bytes, (int)TRF__FILE_HEADER);
+    size_t bytes = header.n;
+    TRF__FAIL_IF(bytes > TRF__FILE_HEADER, TRF_E_LIMIT, -1, "header",
+                 "names and metadata need a header of %llu bytes, the limit is %d",
+                 (unsigned long long)bytes, (int)TRF__FILE_HEADER);
     TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
-    header.to = (char *)trf__alloc(hooks, bytes);
-    if (!header.to)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
-                         (unsigned long long)bytes);
+    TRF__ALLOC(char, header.to, hooks, bytes, "memory", "for a header of %llu bytes",
+               (unsigned long long)bytes);
     /* the sizes are known and the memory suffices: only now the data are read */
-    status = trf__out_crc(tensors, n, &sum, err);
+    trf_status status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
         header.n = 0;
         trf__crc_begin(&crc);
         header.crc = &crc;
         trf__put_header(&header, tensors, n, notes, of, sum);
-        if (to->path) {
-            status = trf__save_begin(&saving, hooks, to->path, err);
-            if (!status) status = trf__out_write(&saving, NULL, header.to, bytes, tensors, n, err);
-            status = trf__save_end(&saving, hooks, status, err);
-        } else status = trf__out_write(NULL, to->memory, header.to, bytes, tensors, n, err);
+        if (to->path) status = trf__save_begin(&saving, hooks, to->path, err);
+        if (!status) status = trf__out_write(&sink, &header, tensors, n, err);
+        if (to->path) status = trf__save_end(&saving, hooks, status, err);
     }
     trf__free(hooks, header.to, bytes);
     return status;
@@ -34905,9 +34832,8 @@ TRF__FN trf_status trf__save_to(trf__destination *to, const char *path,
     TRF__ZERO(*to);
     to->path = path;
     if (options && options->bytes) *options->bytes = 0;
-    if (path && options && options->memory)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                         "expected a path or memory, got both");
+    TRF__FAIL_IF(path && options && options->memory, TRF_E_INVALID_ARG, -1, "memory",
+                 "expected a path or memory, got both");
     if (path) return TRF_OK;
     if (!options || (!options->memory && (options->size > 0 || !options->bytes)))
         return trf__fail_null(err, "path");
@@ -34929,14 +34855,12 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 {
     for (*n = 0; texts && *texts; texts += 2, ++*n) {
         TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
-        if (!texts[1] || !strncmp(texts[0], "trf.", 4))
-            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata", texts[1]
-                             ? "metadata entry %d: the key %.100s is reserved for the library"
-                             : "metadata entry %d: the key %.100s has no value", (int)*n, texts[0]);
+        TRF__FAIL_IF(!texts[1] || !strncmp(texts[0], "trf.", 4), TRF_E_INVALID_ARG, *n, "metadata",
+                     "metadata entry %d: the key %.100s %s", (int)*n, texts[0],
+                     texts[1] ? "is reserved for the library" : "has no value");
         TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
-        if (*n == TRF__META_MOST)
-            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d metadata entries",
-                             (int)TRF__META_MOST);
+        TRF__FAIL_IF(*n == TRF__META_MOST, TRF_E_LIMIT, *n, "metadata",
+                     "more than %d metadata entries", (int)TRF__META_MOST);
     }
     return TRF_OK;
 }
@@ -34947,22 +34871,17 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 {
     int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
                                                that */
-    int32_t k;
-    if (!t->name)
-        return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
+    TRF__FAIL_IF(!t->name, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
-    if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
-        (!t->data && !t->device && trf_tensor_count(t) > 0))
-        return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
-                         "tensor %d: expected a rank of 0 to %d, data, and a name other than "
-                         "__metadata__", (int)i, (int)TRF_MAX_RANK);
-    for (k = 0; k < t->rank; k++) {
+    TRF__FAIL_IF(!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
+                 (!t->data && !t->device && trf_tensor_count(t) > 0), TRF_E_INVALID_ARG, i, t->name,
+                 "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
+                 (int)i, (int)TRF_MAX_RANK);
+    for (int32_t k = 0; k < t->rank; k++) {
         if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
-        if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
-            return trf__fail(err, TRF_E_SHAPE, i, t->name,
-                             "the shape of tensor %d has a negative extent, or is too large",
-                             (int)i);
+        TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
+                     "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }
     /* a tensor without data in the host's memory is on its device */
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape,
@@ -34985,27 +34904,23 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     const trf__destination to = { path, NULL, 0, NULL };
     trf__out *out;
     const void **items;
-    size_t bytes, work;
-    int32_t i, n_texts;
+    int32_t n_texts;
     trf_status status = TRF_OK;
     if (!tensors && n != 0) return trf__fail_null(err, "tensors");
     TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     TRF__TRY(trf__texts_check(metadata, &n_texts, err));
-    bytes = trf__bytes(n, sizeof *out);
-    work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
+    size_t bytes = trf__bytes(n, sizeof *out);
+    size_t work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     items = (const void **)trf__alloc(hooks, work);
     if (!out || !items)
         status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
-    for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
     if (!status)
-        status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
-    for (i = 0; !status && i < n; i++) {
+        status = trf__file_unique(NULL, items, metadata, n_texts, 2 * sizeof *metadata, "key", err);
+    for (int32_t i = 0; !status && i < n; i++)
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
-        items[i] = &tensors[i];
-    }
-    if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
+    if (!status) status = trf__file_unique(NULL, items, tensors, n, sizeof *tensors, "tensor", err);
     if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
     trf__free(hooks, (void *)items, work);
     trf__free(hooks, out, bytes);
@@ -35017,8 +34932,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
                                  const char *const *metadata, const trf_hooks *hooks,
                                  trf_error *err)
 {
-    trf_hooks none;
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     TRF__TRY(trf__begin(path, "path", err));
     return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err),
                           path, err);
@@ -35026,8 +34940,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 
 TRF_API trf_load_options trf_load_defaults(void)
 {
-    trf_load_options options;
-    TRF__ZERO(options);
+    TRF__ZEROED(trf_load_options, options);
     options.max_bytes = (uint64_t)64 << 30;
     options.map = 1;
     options.device = trf_device_default();
@@ -35036,18 +34949,16 @@ TRF_API trf_load_options trf_load_defaults(void)
 
 TRF_API void trf_file_close(trf_file *file)
 {
-    trf_hooks hooks;
     if (!file) return;
-    hooks = file->hooks;
+    trf_hooks hooks = file->hooks;
     if (file->from.fd >= 0) trf__close(file->from.fd);
     trf__free(&hooks, file, file->allocated);
 }
 
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 {
-    trf_file_entry none;
     if (file && index >= 0 && index < file->count) return file->entries[index];
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_file_entry, none);
     return none;
 }
 
@@ -35066,13 +34977,11 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
                                    const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
-    trf_os_facts facts;
     uint64_t length = 0;
     trf_status status = TRF_OK;
-    TRF__ZERO(facts);
-    if (chosen.max_bytes == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
-                         "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__ZEROED(trf_os_facts, facts);
+    TRF__FAIL_IF(chosen.max_bytes == 0, TRF_E_INVALID_ARG, -1, "max_bytes",
+                 "expected a limit above 0 (trf_load_defaults), got 0");
     TRF__TRY(trf__hooks_check(&chosen.hooks, err));
     if (!from.memory) {
         TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
@@ -35106,18 +35015,14 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
                                  trf_error *err)
 {
     trf__origin from = { NULL, -1, path, 0 };
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
+    TRF__BEGIN_NEW(file);
     if (options && options->memory) {
-        trf__origin memory = { NULL, -1, "memory", 0 };
-        if (path)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                             "expected a path or memory, got both");
-        memory.memory = (const unsigned char *)options->memory;
-        memory.size = options->memory_bytes;
-        from = memory;
-    } else if (!path || !*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+        TRF__FAIL_IF(path, TRF_E_INVALID_ARG, -1, "memory", "expected a path or memory, got both");
+        from.path = "memory";
+        from.memory = (const unsigned char *)options->memory;
+        from.size = options->memory_bytes;
+    } else TRF__FAIL_IF(!path || !*path, TRF_E_INVALID_ARG, -1, "path",
+                        "expected a path, got nothing");
     return trf__name_file(trf__file_start(file, from, options, err), from.path, err);
 }
 
@@ -35193,13 +35098,11 @@ TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, doubl
                                     int64_t *whole, size_t bytes, trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
-    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole))
-        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key,
-                         real ? "" : "whole ", text);
-    if (real || bytes != 4 || *whole == (int64_t)(int32_t)*whole) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key,
-                     (long long)*whole);
+    TRF__FAIL_IF(!text, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
+    TRF__FAIL_IF(real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole), TRF_E_FORMAT,
+                 -1, key, "%s must be a %snumber, got \"%.40s\"", key, real ? "" : "whole ", text);
+    return TRF__OK_IF(real || bytes != 4 || *whole == (int64_t)(int32_t)*whole, TRF_E_FORMAT,
+                      *whole, key, "%s must fit into 32 bits, got %lld", key, (long long)*whole);
 }
 
 TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value,
@@ -35222,8 +35125,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
-                                  sizeof(type), \
-                                  err)); \
+                                  sizeof(type), err)); \
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
@@ -35232,9 +35134,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
-    int i;
     if (status != TRF_E_INVALID_ARG) return status;
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
     err->status = TRF_E_FORMAT;
     return TRF_E_FORMAT;
@@ -35273,10 +35174,10 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     return ours ? trf__file_fault(status, err) : status;
 }
 
-TRF__FN int trf__is_checkpoint(const trf_file *file)
+TRF__FN int trf__has_content(const trf_file *file, const char *what)
 {
     const char *content = trf_file_metadata(file, "trf.content");
-    return content && !strcmp(content, "checkpoint");
+    return content && !strcmp(content, what);
 }
 
 /* The layers of a checkpoint of a stage; 0 and 0: all. */
@@ -35284,13 +35185,13 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
                                    int64_t *end, trf_error *err)
 {
     *first = *end = 0;
-    if (!trf__is_checkpoint(file) || !trf_file_metadata(file, "trf.stage.end")) return TRF_OK;
+    if (!trf__has_content(file, "checkpoint") || !trf_file_metadata(file, "trf.stage.end"))
+        return TRF_OK;
     TRF__TRY(trf__read_int(file, "trf.stage.first", first, err));
     TRF__TRY(trf__read_int(file, "trf.stage.end", end, err));
     TRF__TRY(trf__file_fault(trf__check_layers(c, *first, *end, err), err));
-    if (*end - *first < c->encoder_layers + c->decoder_layers) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.stage.end",
-                     "expected a part of the layers, got all of them");
+    return TRF__OK_IF(*end - *first < c->encoder_layers + c->decoder_layers, TRF_E_FORMAT, -1,
+                      "trf.stage.end", "expected a part of the layers, got all of them");
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -35313,10 +35214,10 @@ static const trf__companion trf__companions[TRF__COMPANIONS] = {
 TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
-    size_t at = 0, length;
+    size_t at = 0;
     int32_t i, k = 0;
     while (k < 2 && file->count > 0) {
-        length = strlen(known[k]);
+        size_t length = strlen(known[k]);
         for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
             { }
         /* a prefix counts only if all names have it; after one, both are tried again */
@@ -35332,9 +35233,8 @@ TRF__FN void trf__find_wrapper(trf_file *file)
 TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
 {
     char whole[192];
-    int32_t index;
     snprintf(whole, sizeof whole, "%s%s%s", file->wrapper, prefix, name);
-    index = trf__file_find(file, whole);
+    int32_t index = trf__file_find(file, whole);
     if (index >= 0) return index;
     snprintf(whole, sizeof whole, "%stransformer.%s%s", file->wrapper, prefix, name);
     return trf__file_find(file, whole);
@@ -35343,13 +35243,12 @@ TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const
 /* A tensor of the file with another prefix before the name, or NULL. Only for messages. */
 TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
 {
-    size_t length = strlen(name), whole;
-    int32_t i;
-    for (i = 0; i < file->count; i++) {
+    size_t length = strlen(name);
+    for (int32_t i = 0; i < file->count; i++) {
         const char *other = file->entries[i].name;
-        whole = strlen(other);
-        if (whole > length && other[whole - length - 1] == '.' && !strcmp(other + whole - length,
-                name)) return other;
+        size_t whole = strlen(other);
+        if (whole > length && other[whole - length - 1] == '.' &&
+            !strcmp(other + whole - length, name)) return other;
     }
     return NULL;
 }
@@ -35358,26 +35257,31 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
                                      trf_error *err)
 {
     const char *other = trf__find_prefixed(file, p->name);
-    if (other)
-        return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                         "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: "
-                         "transformer., module., _orig_mod.", prefix, p->name, other);
+    TRF__FAIL_IF(other, TRF_E_SHAPE, -1, p->name,
+                 "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: transformer., "
+                 "module., _orig_mod.", prefix, p->name, other);
     return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                      "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
-/* Other names under which programs store a tied matrix: number 0, 1, ...; NULL after the last. */
-TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
+/* The tensors of a parameter, one a call: *number begins with 0. -1: there is no other. Programs
+   store a tied matrix under any of its names, or under several. */
+TRF__FN int32_t trf__next_tensor(const trf_file *file, const trf_model *model, const char *prefix,
+                                 const trf__param *p, int32_t *number)
 {
-    static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
-    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight"))
-        return number < 2 ? names[number] : NULL;
-    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight"))
-        return number < 1 ? names[0] : NULL;
-    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight"))
-        return number < 1 ? names[1] : NULL;
-    return NULL;
+    static const struct { trf_tying tying; char name[20], other[20]; } names[] = {
+        {TRF_TIED_ALL, "src_embed.weight", "generator.weight"},
+        {TRF_TIED_ALL, "src_embed.weight", "tgt_embed.weight"},
+        {TRF_TIED_DECODER, "tgt_embed.weight", "generator.weight"},
+        {TRF_TIED_EMBEDDINGS, "src_embed.weight", "tgt_embed.weight"}
+    };
+    int32_t index = -1, i;
+    while (index < 0 && (i = (*number)++) <= (int32_t)(sizeof names / sizeof *names))
+        if (i == 0) index = trf__find_tensor(file, prefix, p->name);
+        else if (names[i - 1].tying == model->config.tying && !strcmp(p->name, names[i - 1].name))
+            index = trf__find_tensor(file, prefix, names[i - 1].other);
+    return index;
 }
 
 /* Index of the scales of the rows of a matrix in 8 bits. */
@@ -35385,19 +35289,16 @@ TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry 
                                      trf_error *err)
 {
     char name[192];
-    const trf_file_entry *scales;
     snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
     *index = trf__file_find(file, name);
-    if (*index < 0)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                         "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows",
-                         e->name, name);
-    scales = &file->entries[*index];
-    if (!strcmp(scales->dtype, "F32") && scales->rank == 1 && scales->shape[0] == e->shape[0])
-        return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)scales->begin, scales->name,
-                     "tensor \"%.100s\" must be of type F32 and shape (%lld)", scales->name,
-                     (long long)e->shape[0]);
+    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
+                 name);
+    const trf_file_entry *scales = &file->entries[*index];
+    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
+                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
+                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
+                      scales->name, (long long)e->shape[0]);
 }
 
 TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
@@ -35405,18 +35306,17 @@ TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
-    if (!trf__dtype_of(e->dtype)->code && !(trf__is_int8(e) && trf__is_matrix(p->start)))
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                         "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
-                         e->dtype);
-    if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
-        (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                     "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
-                     "shape (%lld, %lld)",
-                     e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank,
-                     (long long)(e->rank > 0 ? e->shape[0] : 1),
-                     (long long)(e->rank > 1 ? e->shape[1] : 1));
+    TRF__FAIL_IF(!trf__dtype_of(e->dtype)->code && !(trf__is_int8(e) && trf__is_matrix(p->start)),
+                 TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
+                 e->dtype);
+    return TRF__OK_IF(e->rank == p->rank && e->shape[0] == p->shape[0] &&
+                      (p->rank == 1 || e->shape[1] == p->shape[1]), TRF_E_SHAPE,
+                      (int64_t)e->begin, e->name,
+                      "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
+                      "shape (%lld, %lld)", e->name, p->rank, (long long)p->shape[0],
+                      (long long)p->shape[1], e->rank, (long long)(e->rank > 0 ? e->shape[0] : 1),
+                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
 /* Checks that every parameter has its tensor (with this prefix), in its shape. known[i] becomes 1
@@ -35424,17 +35324,13 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
 TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
                               char *known, const trf_file_entry **int8, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        int32_t index, n = 0, found = 0;
-        for (; name; name = trf__alias(&model->config, p, n++)) {
-            index = trf__find_tensor(file, prefix, name);
-            if (index < 0) continue;
+        int32_t index, n = 0;
+        char found = 0;
+        while ((index = trf__next_tensor(file, model, prefix, p, &n)) >= 0) {
             TRF__TRY(trf__match_shape(&file->entries[index], p, err));
-            known[index] = 1;
-            found = 1;
+            known[index] = found = 1;
             if (!trf__is_int8(&file->entries[index])) continue;
             *int8 = &file->entries[index];
             TRF__TRY(trf__match_scales(file, *int8, &index, err));
@@ -35457,22 +35353,19 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
                                       const trf_file_entry **int8, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
-    trf_status status;
-    int32_t i;
-    if (!known)
-        return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
-                         file->count);
-    status = trf__match(file, model, "", known, int8, err);
-    for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
+    char *known = TRF__NEW_ZEROED(char, hooks, (size_t)file->count);
+    TRF__FAIL_IF(!known, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
+                 file->count);
+    trf_status status = trf__match(file, model, "", known, int8, err);
+    for (int32_t i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
         if (trf__has_companion(file, model, &trf__companions[i]))
             status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
     /* vocabularies belong to no parameter, and are checked when they are read */
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
         if (index >= 0) known[index] = 1;
     }
-    for (i = 0; !status && i < file->count; i++)
+    for (int32_t i = 0; !status && i < file->count; i++)
         if (!known[i])
             status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin,
                                file->entries[i].name,
@@ -35489,7 +35382,6 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
                                    int format)
 {
     const trf_config *c = &model->config;
-    int32_t i;
     trf__add_metadata(notes, "format", "pt");
     trf__metadata_int(notes, "trf.format", c->label_kind ? TRF__FORMAT_MORE : format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
@@ -35506,8 +35398,8 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
         trf__metadata_int(notes, "trf.stage.first", model->layout.first);
         trf__metadata_int(notes, "trf.stage.end", model->layout.end);
     }
-    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
-                                                              model->metadata[i].value);
+    for (int32_t i = 0; i < model->n_metadata; i++)
+        trf__add_metadata(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
 /* Lists the vocabularies, last in their files because their odd sizes would misalign numbers.
@@ -35515,8 +35407,8 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
 TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
 {
     const trf_vocab *const vocabs[2] = {model->source, model->target};
-    int32_t i, n = 0;
-    for (i = 0; i < 2; i++) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
             out[n++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &bytes,
@@ -35575,8 +35467,7 @@ typedef struct trf__reading {
 
 TRF__FN trf__reading trf__reading_of(trf_file *file, const trf_model *model)
 {
-    trf__reading r;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__reading, r);
     r.file = file;
     r.model = model;
     r.sums = trf_file_metadata(file, "trf.crc32") != NULL;
@@ -35592,15 +35483,14 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
     const int format = r->model->layout.format, in_file = trf__dtype_of(e->dtype)->bytes;
     const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
     const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
-    int64_t each = TRF__STRIPE / (in * wide), first;
-    trf__stripe stripe;
-    TRF__ZERO(stripe);
+    int64_t each = TRF__STRIPE / (in * wide);
+    TRF__ZEROED(trf__stripe, stripe);
     stripe.entry = e;
     stripe.matrix = matrix;
     if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
     r->packs |= matrix != NULL;
     r->longest = (size_t)trf__max64((int64_t)r->longest, trf__min64(each, n) * in * wide);
-    for (first = 0; first < n; first += each) {
+    for (int64_t first = 0; first < n; first += each) {
         stripe.first = first;
         stripe.n = trf__min64(each, n - first);
         stripe.bytes = (uint64_t)(stripe.n * in * in_file);
@@ -35619,22 +35509,21 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
 TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
                                    const trf__stripe_reader *reader, trf_error *err)
 {
-    const trf_file_entry *e = stripe->entry, *scales;
+    const trf_file_entry *e = stripe->entry;
     const int64_t in = stripe->matrix->in;
-    const char *bad;
     int32_t of;
     int64_t i;
     TRF__TRY(trf__match_scales(r->file, e, &of, err));
-    scales = &r->file->entries[of];
+    const trf_file_entry *scales = &r->file->entries[of];
     TRF__TRY(trf__file_numbers(r->file, of, stripe->first, reader->scales, stripe->n, err));
     for (i = 0; i < stripe->n; i++)
-        if (!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
-              reader->scales[i] <= (trf_real)(FLT_MAX / 128)))
-            return trf__fail(err, TRF_E_FORMAT, stripe->first + i, scales->name,
-                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
-                             scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST,
-                             FLT_MAX / 128.0, (double)reader->scales[i]);
-    bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
+        TRF__FAIL_IF(!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
+                     reader->scales[i] <= (trf_real)(FLT_MAX / 128)), TRF_E_FORMAT,
+                     stripe->first + i, scales->name,
+                     "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
+                     scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST, FLT_MAX / 128.0,
+                     (double)reader->scales[i]);
+    const char *bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
     if (!bad) return TRF_OK;
     i = stripe->first * in + (bad - reader->bytes);
     return trf__fail(err, TRF_E_FORMAT, i, e->name,
@@ -35690,21 +35579,17 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
     const int as_is = !dtype->code || trf__is_own(dtype);
     char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
-    const trf_real *numbers;
-    size_t i;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
     if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
     if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
     if (dtype->code) {
         if (!place && !as_is) to = (char *)reader->numbers;
-        numbers = (const trf_real *)(void *)to;
+        const trf_real *numbers = (const trf_real *)(void *)to;
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
                                       (trf_real *)(void *)to, err));
-        for (i = 0; r->nonnegative && i < n; i++)
-            if (!(numbers[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, stripe->first + (int64_t)i, e->name,
-                                 "a second moment must not be negative, got %g",
-                                 (double)numbers[i]);
+        for (size_t i = 0; r->nonnegative && i < n; i++)
+            TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
+                         "a second moment must not be negative, got %g", (double)numbers[i]);
     }
     if (place) return TRF_OK;
     device->backend->upload(device, stripe->to, to, dtype->code ? n * sizeof(trf_real) : n);
@@ -35728,10 +35613,9 @@ TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile
 /* Keeps the checksums of the tensors. The stripes of one follow each other. */
 TRF__FN void trf__keep_sums(trf__reading *r)
 {
-    int64_t i;
     uint64_t last = 0;
     uint32_t power = 0;
-    for (i = 0; i < r->n_stripes; i++) {
+    for (int64_t i = 0; i < r->n_stripes; i++) {
         const trf__stripe *stripe = &r->stripes[i];
         trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
         if (stripe->first == 0) sum->value = 0;
@@ -35763,25 +35647,21 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     trf__run *run = &r->run;
     const int apart = !run->backend->on_host;
     trf_status status = TRF_OK;
-    size_t each, all;
     char *memory;
-    int64_t threads, i;
-    int opens;
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     /* for a device apart, and where threads cannot read one file, one of them reads */
-    threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
     run->device.threads = (int32_t)threads;
     r->longest = (r->longest + 63) / 64 * 64;
-    each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
-    all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
-                        trf__bytes(r->n_stripes, sizeof *r->stripes));
-    memory = (char *)trf__alloc(&run->hooks, all);
-    if (!memory) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+    size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
+    size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
+                               trf__bytes(r->n_stripes, sizeof *r->stripes));
+    TRF__ALLOC(char, memory, &run->hooks, all, "weights", "to read weights");
     r->readers = (trf__stripe_reader *)(void *)(memory + (size_t)threads * each);
     r->stripes = (trf__stripe *)(void *)(r->readers + threads);
-    for (i = 0; i < threads; i++) {
+    for (int64_t i = 0; i < threads; i++) {
         trf__stripe_reader *reader = &r->readers[i];
         reader->bytes = memory + (size_t)i * each;
         reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
@@ -35790,7 +35670,7 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     }
     r->n_stripes = 0;
     cut(r, of);
-    opens = r->packs || threads > 1;
+    int opens = r->packs || threads > 1;
     if (opens) status = run->backend->open(run, err);
     if (status == TRF_OK) {
         if (r->packs && apart) r->device = (char *)run->backend->alloc(run, each);
@@ -35835,25 +35715,22 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     const int format = layout->format;
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     trf_real numbers[ROWS * COLUMNS];
-    trf__pack pack;
     trf__crc crc;
-    trf_status status;
-    size_t bytes;
-    int32_t i;
     run.device.threads = 1;
     run.backend = trf__host_backend(run.device.vector_bytes);
-    bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
-    for (i = 0; i < ROWS * COLUMNS; i++)
+    size_t bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
+    for (int32_t i = 0; i < ROWS * COLUMNS; i++)
         numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
-    pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS, format);
-    if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
-    status = run.backend->open(&run, err);
+    trf__pack pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS,
+                                  format);
+    TRF__FAIL_IF(!pack.packed, TRF_E_NOMEM, -1, "weights", "no memory to pack");
+    trf_status status = run.backend->open(&run, err);
     if (!status) {
         run.backend->pack(&run, &pack);
         run.backend->close(&run);
         trf__crc_begin(&crc);
         trf__crc_add(&crc, pack.packed, bytes);
-        for (i = 0; i < layout->n_params; i++) {
+        for (int32_t i = 0; i < layout->n_params; i++) {
             int64_t at = layout->params[i].offset;
             if (at < 0) at = (int64_t)trf__affine_of(layout, i)->packed[format];
             trf__crc_add(&crc, &at, sizeof at);
@@ -35889,28 +35766,21 @@ TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destinat
                                      trf_weights weights, trf_error *err)
 {
     const void *const arenas[2] = {model->packed, model->weights};
-    trf__packed_notes notes;
     trf__out out[4];
-    int32_t n = 0, i;
-    if (weights != TRF_WEIGHTS_FULL && weights != trf__packed_weights_of[model->layout.format])
-        return trf__fail(err, TRF_E_STATE, -1, "weights",
-                         "the model is packed (%s): it can only be saved as it is",
-                         trf__packed_formats[model->layout.format]);
-    TRF__ZERO(notes);
+    int32_t n = 0;
+    TRF__FAIL_IF(weights != TRF_WEIGHTS_FULL &&
+                 weights != trf__packed_weights_of[model->layout.format], TRF_E_STATE, -1,
+                 "weights", "the model is packed (%s): it can only be saved as it is",
+                 trf__packed_formats[model->layout.format]);
+    TRF__ZEROED(trf__packed_notes, notes);
     notes.model = model;
     TRF__TRY(trf__packed_layout(model, notes.layout, err));
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = trf__packed_extent(model, i);
         out[n++] = trf__out_of("", trf__packed_names[i], "U8", 1, &bytes, arenas[i], &model->run);
     }
     n += trf__put_vocabs(out + n, model);
     return trf__file_write(&model->config.hooks, to, out, n, trf__metadata_packed, &notes, err);
-}
-
-TRF__FN int trf__is_packed(const trf_file *file)
-{
-    const char *content = trf_file_metadata(file, "trf.content");
-    return content && !strcmp(content, "packed");
 }
 
 /* Lays the model out as the file has it. */
@@ -35924,22 +35794,21 @@ TRF__FN trf_status trf__match_packed(const trf_file *file, trf_model *model, trf
     int format = 0;
     while (format < TRF__FORMATS && (!packed || strcmp(packed, trf__packed_formats[format])))
         format++;
-    if (format == TRF__FORMATS || !order || !layout)
-        return trf__fail(err, TRF_E_FORMAT, -1, "trf.packed",
-                         "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
-                         packed ? packed : "none");
+    TRF__FAIL_IF(format == TRF__FORMATS || !order || !layout, TRF_E_FORMAT, -1, "trf.packed",
+                 "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
+                 packed ? packed : "none");
     TRF__TRY(trf__run_weights(&run, &model->config, trf__packed_weights_of[format], err));
-    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device",
-                         "the device %s cannot use a packed file: load the file that it was made "
-                         "of", run.backend->name);
+    TRF__FAIL_IF(run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES, TRF_E_UNSUPPORTED, -1,
+                 "device",
+                 "the device %s cannot use a packed file: load the file that it was made of",
+                 run.backend->name);
     trf__lay_out_packed(model, format);
     TRF__TRY(trf__packed_layout(model, wanted, err));
-    if (!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted)) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
-                     "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
-                     "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
-                     "trf_model_save", layout, order, wanted, trf__byte_order());
+    return TRF__OK_IF(!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted),
+                      TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
+                      "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
+                      "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
+                      "trf_model_save", layout, order, wanted, trf__byte_order());
 }
 
 /* The entry of an arena, which must have the model's size. */
@@ -35949,13 +35818,11 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
     int32_t index = trf__file_find(file, trf__packed_names[numbers]);
     int64_t bytes = trf__packed_extent(model, numbers);
     const trf_file_entry *e = index < 0 ? NULL : &file->entries[index];
-    if (e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes) {
-        *entry = e;
-        return TRF_OK;
-    }
-    return trf__fail(err, TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
-                     "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
-                     trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
+    *entry = e;
+    return TRF__OK_IF(e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes,
+                      TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
+                      "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
+                      trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
 /* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
@@ -35990,17 +35857,15 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 {
     const trf_file_entry *arenas[2] = {NULL, NULL};
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    int32_t i, known = 2;
+    int32_t known = 2;
     TRF__TRY(trf__check_product_weights(options->weights, err));
     TRF__TRY(trf__match_packed(file, model, err));
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
         known += trf__file_find(file, trf__vocab_names[i]) >= 0;
     }
-    if (file->count != known)
-        return trf__fail(err, TRF_E_SHAPE, file->count, "tensors",
-                         "expected %d tensors in a packed file, got %d", (int)known,
-                         (int)file->count);
+    TRF__FAIL_IF(file->count != known, TRF_E_SHAPE, file->count, "tensors",
+                 "expected %d tensors in a packed file, got %d", (int)known, (int)file->count);
     if (!options->map || !trf__map_packed(file, model, arenas)) {
         trf__reading reading = trf__reading_of(file, model);
         TRF__TRY(trf__packed_weights(model, &model->run, err));
@@ -36011,8 +35876,6 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
     return trf__check_packed(model, &run, err);
 }
-
-TRF__FOR_SPEED
 
 // >>store-read     weights and vocabularies of a file into a model
 //
@@ -36027,27 +35890,15 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     trf_weights weights = options->weights;
     TRF__TRY(trf__check_product_weights(weights, err));
-    if (int8 && weights == TRF_WEIGHTS_BF16)
-        return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
-                         "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
-                         "that", int8->name);
+    TRF__FAIL_IF(int8 && weights == TRF_WEIGHTS_BF16, TRF_E_STATE, (int64_t)int8->begin, int8->name,
+                 "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of that",
+                 int8->name);
     if (int8) weights = TRF_WEIGHTS_INT8;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (weights != TRF_WEIGHTS_FULL ||
         (options->packed && run.backend->packs(&run.device, 0) == TRF__PACKS_MATRICES))
         trf__lay_out_packed(model, run.format);
     return TRF_OK;
-}
-
-/* The first tensor of a parameter, or -1: a tied matrix has several names. */
-TRF__FN int32_t trf__first_tensor(const trf_file *file, const trf_model *model,
-                                  const trf__param *p, const char *prefix)
-{
-    const char *name = p->name;
-    int32_t index = -1, n;
-    for (n = 0; name && index < 0; name = trf__alias(&model->config, p, n++))
-        index = trf__find_tensor(file, prefix, name);
-    return index;
 }
 
 /* Compares two tensors of one parameter, of which `other` was not read. */
@@ -36058,9 +35909,9 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
     const int int8 = trf__is_int8(a);
     trf_real x[EACH], y[EACH];
-    int64_t at, n;
+    int64_t n;
     int same = int8 == trf__is_int8(b);
-    for (at = 0; same && at < size; at += n) {
+    for (int64_t at = 0; same && at < size; at += n) {
         n = trf__min64(size - at, EACH);
         if (int8) {
             TRF__TRY(trf__file_bytes(file, one, (uint64_t)at, x, (size_t)n, err));
@@ -36076,25 +35927,19 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
         TRF__TRY(trf__match_scales(file, b, &other, err));
         return trf__same_tensor(file, one, other, a->shape[0], err);
     }
-    if (same) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
-                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
+    return TRF__OK_IF(same, TRF_E_SHAPE, -1, b->name,
+                      "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
 /* A matrix that has several names in the file must be equal under all of them. */
 TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
                                    trf_error *err)
 {
-    int32_t i, n, first, index;
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        first = trf__first_tensor(file, model, p, prefix);
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            index = trf__find_tensor(file, prefix, name);
-            if (index >= 0 && index != first)
-                TRF__TRY(trf__same_tensor(file, first, index, trf__param_size(p), err));
-        }
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
     }
     return TRF_OK;
 }
@@ -36107,18 +35952,17 @@ TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
     const trf__arena_of *to = (const trf__arena_of *)of;
     const trf__layout *layout = &r->model->layout;
-    int32_t i, packed, index;
-    for (packed = 0; packed < (to->companion ? 1 : 2); packed++)
-        for (i = 0; i < layout->n_params; i++) {
+    for (int32_t packed = 0; packed < (to->companion ? 1 : 2); packed++)
+        for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
             const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
-            index = trf__first_tensor(r->file, r->model, p,
-                                      to->companion ? to->companion->prefix : "");
+            const char *prefix = to->companion ? to->companion->prefix : "";
+            int32_t n = 0, index = trf__next_tensor(r->file, r->model, prefix, p, &n);
             if ((p->offset < 0) != packed || index < 0) continue;
-            if (a) trf__cut_tensor(r, &r->file->entries[index], a, (char *)r->model->packed +
-                                   a->packed[layout->format], a->out);
-            else trf__cut_tensor(r, &r->file->entries[index], NULL, to->arena + p->offset,
-                                 trf__param_size(p));
+            const trf_file_entry *e = &r->file->entries[index];
+            if (a) trf__cut_tensor(r, e, a, (char *)r->model->packed + a->packed[layout->format],
+                                   a->out);
+            else trf__cut_tensor(r, e, NULL, to->arena + p->offset, trf__param_size(p));
         }
 }
 
@@ -36138,9 +35982,8 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
 TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
 {
     trf_error damage;
-    trf_status status, checked;
-    status = trf__read_arena(file, model, NULL, model->weights, err);
-    checked = trf__file_check_crc(file, status ? &damage : err);
+    trf_status status = trf__read_arena(file, model, NULL, model->weights, err);
+    trf_status checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
     return checked;
@@ -36154,34 +35997,29 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
-    int64_t n = (int64_t)e->bytes, most = n, at, used;
+    const int whole = trf__is_subwords(kind);
+    const int64_t n = (int64_t)e->bytes, most = whole ? n : trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
+    int64_t used;
     trf_vocab *made = NULL;
-    trf_status status = TRF_OK;
-    int whole = trf__is_subwords(kind);
-    size_t work;
     char *bytes;
-    if (!whole) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
-    work = trf__bytes(most, 1);
-    bytes = (char *)trf__alloc(hooks, work);
-    if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
+    TRF__ALLOC(char, bytes, hooks, most, e->name, "to read a vocabulary");
     if (whole) {
-        status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
+        trf_status status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
         if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
-        trf__free(hooks, bytes, work);
+        TRF__FREE(hooks, bytes, most);
         return status;
     }
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = used = 0; !status && at < n; at += used) {
+    trf_status status = trf_vocab_create(&made, kind, hooks, err);
+    for (int64_t at = used = 0; !status && at < n; at += used) {
         int64_t piece = trf__min64(most, n - at);
         status = trf__file_fetch(&file->from, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
-    trf__free(hooks, bytes, work);
+    TRF__FREE(hooks, bytes, most);
     return trf__vocab_finished(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
-TRF__COLD
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab,
                                    const trf_hooks *hooks, trf_error *err)
 {
@@ -36190,16 +36028,14 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     trf_file_entry e = trf_file_at(file, index);
     int number;
     if (!kind && index < 0) return TRF_OK;
-    if (!kind || index < 0 || strcmp(e.dtype, "U8"))
-        return trf__fail(err, TRF_E_FORMAT, -1, name,
-                         "a vocabulary needs a metadata entry and a tensor of type U8, both called "
-                         "%s", name);
+    TRF__FAIL_IF(!kind || index < 0 || strcmp(e.dtype, "U8"), TRF_E_FORMAT, -1, name,
+                 "a vocabulary needs a metadata entry and a tensor of type U8, both called %s",
+                 name);
     for (number = 0; number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number]);
          number++) { }
-    if (number == TRF_TOKEN_KIND_COUNT)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
-                         "this version knows words, characters, sentencepiece, wordpiece and "
-                         "byte_bpe, got \"%.40s\"", kind);
+    TRF__FAIL_IF(number == TRF_TOKEN_KIND_COUNT, TRF_E_UNSUPPORTED, -1, name,
+                 "this version knows words, characters, sentencepiece, wordpiece and byte_bpe, got "
+                 "\"%.40s\"", kind);
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
@@ -36220,15 +36056,14 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
 /* Keeps texts that the library did not write: the program's own, and those of other programs. */
 TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, trf_error *err)
 {
-    size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
-    trf__meta *list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    const trf_hooks *hooks = &model->config.hooks;
+    trf__meta *list;
     size_t texts = 0;
     trf_status status;
-    int32_t i, n = 0;
-    if (!list)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
-                         (int)file->n_meta);
-    for (i = 0; i < file->n_meta; i++) {
+    int32_t n = 0;
+    TRF__ALLOC(trf__meta, list, hooks, file->n_meta, "metadata", "for %d metadata entries",
+               (int)file->n_meta);
+    for (int32_t i = 0; i < file->n_meta; i++) {
         const trf__meta *text = (const trf__meta *)file->by_key[i];
         if (trf__our_key(text->key)) continue;
         texts += strlen(text->key) + strlen(text->value);
@@ -36237,11 +36072,10 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     if (n > TRF__META_LOADED || texts > TRF__META_LOADED_BYTES)
         status = trf__fail(err, TRF_E_LIMIT, n, "metadata",
                            "%d metadata entries of other programs, %llu bytes in all; the limits "
-                           "are %d and %d",
-                           (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
-                           (int)TRF__META_LOADED_BYTES);
+                           "are %d and %d", (int)n, (unsigned long long)texts,
+                           (int)TRF__META_LOADED, (int)TRF__META_LOADED_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
-    trf__free(&model->config.hooks, list, bytes);
+    TRF__FREE(hooks, list, file->n_meta);
     return status;
 }
 
@@ -36253,7 +36087,7 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
     const trf_file_entry *int8 = NULL;
     if (options->weights != TRF_WEIGHTS_FULL || options->packed)
         TRF__TRY(trf__needs_whole(model, err));
-    TRF__TRY(trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err));
+    TRF__TRY(trf__match_tensors(file, model, trf__has_content(file, "checkpoint"), &int8, err));
     TRF__TRY(trf__read_format(model, int8, options, err));
     TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
                                   : trf__model_weights(model, err));
@@ -36261,20 +36095,19 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
 }
 
 /* Makes a model from an open file: configuration, weights, vocabularies, other metadata. */
-TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
 {
     trf_config config;
     trf_model *model;
-    trf_status status;
     int64_t first, end;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__read_stage(file, &config, &first, &end, err));
     TRF__TRY(trf__stage_without_weights(&model, &config, (int32_t)first, (int32_t)end, err));
     trf__find_wrapper(file);
-    if (trf__is_packed(file)) status = trf__load_packed(file, model, options, err);
-    else status = trf__load_tensors(file, model, options, err);
+    trf_status status = trf__has_content(file, "packed")
+                      ? trf__load_packed(file, model, options, err)
+                      : trf__load_tensors(file, model, options, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
@@ -36283,26 +36116,21 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__model_read(model, file, options, err);
+    trf_status status = trf__model_read(model, file, options, err);
     trf_file_close(file);
     return trf__name_file(status, path ? path : "memory", err);
 }
-
-TRF__FOR_SIZE
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 //
@@ -36313,8 +36141,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
                             const trf_real *arena, trf_weights weights)
 {
     static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
-    int32_t i;
-    for (i = 0; i < model->layout.n_params; i++, out++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
         int full = weights != TRF_WEIGHTS_F16 && !trf__is_matrix(p->start);
         *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
@@ -36341,43 +36168,39 @@ TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
 TRF__FN trf_status trf__row_scales_find(trf__row_scales *of, const trf_model *model, trf_error *err)
 {
     const trf__layout *layout = &model->layout;
-    int64_t at = 0, row;
-    int32_t i;
-    for (i = 0; i < layout->n_params; i++)
-        for (row = 0; trf__is_matrix(layout->params[i].start) && row < layout->params[i].shape[0];
-             row++, at++) {
-            const trf__param *p = &layout->params[i];
-            float scale;
+    int64_t at = 0;
+    for (int32_t i = 0; i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        const int64_t rows = trf__is_matrix(p->start) ? p->shape[0] : 0;
+        for (int64_t row = 0; row < rows; row++, at++) {
             TRF__TRY(trf__arena_get(model, model->weights, p->offset + row * p->shape[1], of->row,
                                     p->shape[1], err));
-            scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
-            if (!trf__is_finite((double)scale))
-                return trf__fail(err, TRF_E_NONFINITE, row, p->name,
-                                 "tensor \"%.100s\": row %lld has a number that is infinite or not "
-                                 "a number, and 8 bits cannot hold it", p->name, (long long)row);
+            float scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
+            TRF__FAIL_IF(!trf__is_finite((double)scale), TRF_E_NONFINITE, row, p->name,
+                         "tensor \"%.100s\": row %lld has a number that is infinite or not a "
+                         "number, and 8 bits cannot hold it", p->name, (long long)row);
             of->scales[at] = of->inverses[at] != 0 ? scale : 1;
         }
+    }
     return TRF_OK;
 }
 
 TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *model, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    trf_status status;
-    int32_t i;
     TRF__ZERO(*of);
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
         if (!trf__is_matrix(p->start)) continue;
         of->n += p->shape[0];
         of->longest = trf__max64(of->longest, p->shape[1]);
     }
-    of->scales = (float *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->scales));
-    of->inverses = (trf_real *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->inverses));
-    of->row = (trf_real *)trf__alloc(hooks, trf__bytes(of->longest, sizeof *of->row));
-    status = of->scales && of->inverses && of->row ? trf__row_scales_find(of, model, err)
-        : trf__fail(err, TRF_E_NOMEM, -1, "scales", "no memory for the scales of %lld rows",
-                    (long long)of->n);
+    of->scales = TRF__NEW(float, hooks, of->n);
+    of->inverses = TRF__NEW(trf_real, hooks, of->n);
+    of->row = TRF__NEW(trf_real, hooks, of->longest);
+    trf_status status = TRF__OK_IF(of->scales && of->inverses && of->row, TRF_E_NOMEM, -1, "scales",
+                                   "no memory for the scales of %lld rows", (long long)of->n);
+    if (!status) status = trf__row_scales_find(of, model, err);
     if (status != TRF_OK) trf__row_scales_free(of, hooks);
     return status;
 }
@@ -36386,8 +36209,8 @@ TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *mode
 TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf__row_scales *of)
 {
     int64_t at = 0;
-    int32_t i, n = model->layout.n_params, all = n;
-    for (i = 0; i < n; i++) {
+    int32_t n = model->layout.n_params, all = n;
+    for (int32_t i = 0; i < n; i++) {
         const trf__param *p = &model->layout.params[i];
         char name[sizeof p->name + sizeof TRF__SCALE];
         if (!trf__is_matrix(p->start)) continue;
@@ -36404,42 +36227,37 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
    checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
    them. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
-                                    const trf_real *const *companions,
-                                    trf__notes notes, const void *of,
-                                    const trf__destination *to, trf_weights weights, trf_error *err)
+                                    const trf_real *const *companions, trf__notes notes,
+                                    const void *of, const trf__destination *to,
+                                    trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const char *name = to->path ? to->path : "memory";
-    int32_t n = model->layout.n_params, all = n, i;
-    size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
-    trf__row_scales scales;
-    trf__out *out;
-    trf_status status;
-    TRF__ZERO(scales);
-    TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
-    if (!companions) TRF__TRY(trf__name_file(trf__needs_whole(model, err), name, err));
-    TRF__TRY(trf__name_file(trf__check_sums(&model->config, weights, err), name, err));
-    if (weights == TRF_WEIGHTS_INT8)
-        TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
-    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    const int32_t n = model->layout.n_params;
+    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)n + 2;
+    int32_t all = n;
+    TRF__ZEROED(trf__row_scales, scales);
+    TRF__TRY(trf__needs_floats(model, err));
+    if (!companions) TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_sums(&model->config, weights, err));
+    if (weights == TRF_WEIGHTS_INT8) TRF__TRY(trf__row_scales_of(&scales, model, err));
+    trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, most);
     if (!out) {
         trf__row_scales_free(&scales, hooks);
-        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                        "no memory for a list of tensors"), name, err);
+        return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of tensors");
     }
     trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (i = 0; companions && i < TRF__COMPANIONS; i++) {
+    for (int32_t i = 0; companions && i < TRF__COMPANIONS; i++) {
         if (!companions[i]) continue;
         trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
                        TRF_WEIGHTS_FULL);
         all += n;
     }
     all += trf__put_vocabs(out + all, model);
-    status = trf__file_write(hooks, to, out, all, notes, of, err);
-    trf__free(hooks, out, bytes);
+    trf_status status = trf__file_write(hooks, to, out, all, notes, of, err);
+    TRF__FREE(hooks, out, most);
     trf__row_scales_free(&scales, hooks);
-    return trf__name_file(status, name, err);
+    return status;
 }
 
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
@@ -36451,9 +36269,8 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
     TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
                               err));
-    if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                     "a build with TRF_DOUBLE has no weights of 8 bits");
+    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4, TRF_E_UNSUPPORTED, -1,
+                      "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
@@ -36465,16 +36282,11 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
-    if (model->packed)
-        return trf__name_file(trf__write_packed(model, &to, weights, err), path ? path : "memory",
-                              err);
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    trf_status status = model->packed ? trf__write_packed(model, &to, weights, err)
+                      : trf__write_model(model, model->weights, NULL, trf__metadata_model, model,
+                                         &to, weights, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
@@ -36510,6 +36322,9 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
 #define TRF__LEARN_FIELDS(X) \
     X(int64_t, stopping.validated) X(int64_t, stopping.best_update) X(double, stopping.best) \
     X(double, stopping.best_loss) X(int32_t, stopping.wait) X(double, seconds) X(int32_t, learnt)
+/* Those that it has only with a plan, or with a cooldown. */
+#define TRF__PLAN_FIELDS(X) X(int64_t, planned) X(int64_t, fits) X(int64_t, valid_every)
+#define TRF__COOLDOWN_FIELDS(X) X(int64_t, cooldown) X(int64_t, ends)
 
 /* What trf__metadata_checkpoint needs. */
 typedef struct trf__resume {
@@ -36525,15 +36340,14 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     const trf_trainer *trainer = resume->trainer;
     const trf__layout *layout = &trainer->model->layout;
     char key[TRF__KEY_SIZE];
-    int32_t i;
+    const int more = trainer->options.consistency > 0 || trainer->options.cooldown;
+    const int learn = trainer->average || trainer->best;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->options.consistency > 0 || trainer->options.cooldown
-                          ? TRF__FORMAT_MORE
-                          : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
+                          more ? TRF__FORMAT_MORE : learn ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
-    for (i = 0; i < layout->n_params; i++)
+    for (int32_t i = 0; i < layout->n_params; i++)
         if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
             trf__missed_key(key, sizeof key, &layout->params[i]);
             trf__metadata_int(notes, key, trainer->missed[i]);
@@ -36548,19 +36362,13 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
-    if (!trainer->learning.learnt && trainer->learning.stopping.validated < 0) return;
-#define TRF__X(type, field) \
-    TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
+    const trf_learn_state *l = &trainer->learning;
+    if (!l->learnt && l->stopping.validated < 0) return;
+#define TRF__X(type, field) TRF__NOTE_FIELD("trf.learn.", l, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
+    if (l->cooldown) { TRF__COOLDOWN_FIELDS(TRF__X) }
+    if (l->planned) { TRF__PLAN_FIELDS(TRF__X) }
 #undef TRF__X
-    if (trainer->learning.cooldown) {
-        trf__metadata_int(notes, "trf.learn.cooldown", trainer->learning.cooldown);
-        trf__metadata_int(notes, "trf.learn.ends", trainer->learning.ends);
-    }
-    if (!trainer->learning.planned) return;
-    trf__metadata_int(notes, "trf.learn.planned", trainer->learning.planned);
-    trf__metadata_int(notes, "trf.learn.fits", trainer->learning.fits);
-    trf__metadata_int(notes, "trf.learn.valid_every", trainer->learning.valid_every);
 }
 
 /* Gradients of a step in progress are not stored, so there must be none. */
@@ -36568,27 +36376,22 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
                                        const char *path, const trf_save_options *options,
                                        trf_error *err)
 {
-    const trf_real *companions[TRF__COMPANIONS];
     trf__destination to;
-    trf__resume of;
     trf__clip_result clip_result;
     trf__clear(err);
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!trainer) return trf__fail_null(err, "trainer");
-    if (options && options->weights != TRF_WEIGHTS_FULL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
-                         "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
+    TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
+                 "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    companions[0] = trainer->m;
-    companions[1] = trainer->v;
-    companions[2] = trainer->average;
-    companions[3] = trainer->best;
-    of.trainer = trainer;
-    of.corpus = corpus;
-    of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
-                            companions, trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
+    const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
+                                                          trainer->best };
+    const trf__resume of = { trainer, corpus, clip_result.updates };
+    const trf_real *weights = trainer->left ? trainer->raw : trainer->model->weights;
+    trf_status status = trf__write_model(trainer->model, weights, companions,
+                                         trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }
 
 // >>checkpoint-load the mirror of saving
@@ -36644,27 +36447,23 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
     TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &place->epoch, err));
     TRF__TRY(trf__read_int(file, "trf.corpus.batch", &place->batch, err));
     place->corpus = (uint64_t)fingerprint;
-    if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                     "the data have no batch %lld of epoch %lld",
-                     (long long)place->batch, (long long)place->epoch);
+    return TRF__OK_IF(place->epoch >= 0 && place->batch >= 0, TRF_E_STATE, -1, "corpus",
+                      "the data have no batch %lld of epoch %lld", (long long)place->batch,
+                      (long long)place->epoch);
 }
 
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
 {
-    uint64_t fingerprint;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
     TRF__TRY(trf__no_gradients(trainer, err));
-    fingerprint = trf__corpus_fingerprint(corpus);
-    if (trainer->begin.corpus == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the trainer does not record which batch of the corpus comes next");
-    if (trainer->begin.corpus != fingerprint)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the corpus is not the one that the trainer learned from: fingerprint "
-                         "%016llx, expected %016llx", (unsigned long long)fingerprint,
-                         (unsigned long long)trainer->begin.corpus);
+    uint64_t fingerprint = trf__corpus_fingerprint(corpus);
+    TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
+                 "the trainer does not record which batch of the corpus comes next");
+    TRF__FAIL_IF(trainer->begin.corpus != fingerprint, TRF_E_STATE, -1, "corpus",
+                 "the corpus is not the one that the trainer learned from: fingerprint %016llx, "
+                 "expected %016llx", (unsigned long long)fingerprint,
+                 (unsigned long long)trainer->begin.corpus);
     /* batches of a step that was not complete are delivered again */
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
@@ -36677,23 +36476,20 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     const trf__layout *layout = &t->model->layout;
     size_t n = (size_t)layout->n_params;
     char key[TRF__KEY_SIZE];
-    int32_t i;
-    if (frozen && (strlen(frozen) != n || strspn(frozen, "01") != n))
-        return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
-                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n,
-                         frozen);
+    TRF__FAIL_IF(frozen && (strlen(frozen) != n || strspn(frozen, "01") != n), TRF_E_FORMAT, -1,
+                 "trf.frozen", "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"",
+                 (int)n, frozen);
     if (frozen) memcpy(t->frozen, frozen, n);
-    for (i = 0; i < layout->n_params; i++) {
+    for (int32_t i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
         trf__missed_key(key, sizeof key, &layout->params[i]);
         t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
                                            never */
         if (!trf_file_metadata(file, key)) continue;
         TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
-        if (t->missed[i] < least || t->missed[i] > least + updates)
-            return trf__fail(err, TRF_E_FORMAT, t->missed[i], "trf.missed",
-                             "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
-                             (long long)(least + updates), (long long)t->missed[i]);
+        TRF__FAIL_IF(t->missed[i] < least || t->missed[i] > least + updates, TRF_E_FORMAT,
+                     t->missed[i], "trf.missed", "%s: expected %lld to %lld updates, got %lld", key,
+                     (long long)least, (long long)(least + updates), (long long)t->missed[i]);
     }
     trf__split_params(t, t->options.decay_all);
     return TRF_OK;
@@ -36706,8 +36502,7 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
     trf_real **const arenas[2] = {&t->average, &t->best};
     static const char *const names[2] = {"averaged", "best"};
     const int64_t format = TRF__FORMAT_LEARN;
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         const trf__companion *c = &trf__companions[2 + i];
         if (!trf__has_companion(file, model, c)) continue;
         TRF__TRY(trf__weights_alloc(t, arenas[i], names[i], err));
@@ -36715,24 +36510,17 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
     }
     t->average_read = t->average != NULL;
     if (!trf_file_metadata(file, "trf.learn.learnt")) return TRF_OK;
-#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", &t->learning, type, field, 1)
+    trf_learn_state *l = &t->learning;
+#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", l, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
+    if (trf_file_metadata(file, "trf.learn.planned")) { TRF__PLAN_FIELDS(TRF__X) }
+    if (trf_file_metadata(file, "trf.learn.cooldown")) { TRF__COOLDOWN_FIELDS(TRF__X) }
 #undef TRF__X
-    if (trf_file_metadata(file, "trf.learn.planned")) {
-        TRF__TRY(trf__read_int(file, "trf.learn.planned", &t->learning.planned, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.fits", &t->learning.fits, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.valid_every", &t->learning.valid_every, err));
-    }
-    if (trf_file_metadata(file, "trf.learn.cooldown")) {
-        TRF__TRY(trf__read_int(file, "trf.learn.cooldown", &t->learning.cooldown, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.ends", &t->learning.ends, err));
-    }
-    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0 && t->learning.planned >= 0 &&
-        t->learning.fits >= 0 && t->learning.valid_every >= 0 && t->learning.cooldown >= 0 &&
-        (!t->learning.cooldown || t->learning.ends > t->learning.cooldown)) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait, seconds, "
-                     "planned, fits, valid_every and cooldown must not be negative, and ends must "
-                     "be larger than cooldown");
+    return TRF__OK_IF(l->stopping.wait >= 0 && l->seconds >= 0 && l->planned >= 0 && l->fits >= 0 &&
+                      l->valid_every >= 0 && l->cooldown >= 0 &&
+                      (!l->cooldown || l->ends > l->cooldown), TRF_E_FORMAT, -1, "trf.learn",
+                      "trf.learn.stopping.wait, seconds, planned, fits, valid_every and cooldown "
+                      "must not be negative, and ends must be larger than cooldown");
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
@@ -36741,10 +36529,8 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 {
     trf_train_options stored;
     trf_trainer *t;
-    trf_status status;
-    trf_place place;
     int64_t step, updates;
-    TRF__ZERO(place);
+    TRF__ZEROED(trf_place, place);
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
     TRF__TRY(trf__read_int(file, "trf.updates", &updates, err));
     TRF__TRY(trf__read_place(file, &place, err));
@@ -36755,7 +36541,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
-    status = trf__trainer_moved(t, step, updates, err);
+    trf_status status = trf__trainer_moved(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
@@ -36774,8 +36560,6 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_file *file;
     trf_model *m = NULL;
     trf_trainer *t = NULL;
-    const char *content;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
     if (model) *model = NULL;
@@ -36784,11 +36568,11 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    content = trf_file_metadata(file, "trf.content");
-    status = trf__is_checkpoint(file) ? TRF_OK
-           : trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                       "the file is not a checkpoint, its trf.content is \"%.20s\": load a model "
-                       "with trf_model_load", content ? content : "");
+    const char *content = trf_file_metadata(file, "trf.content");
+    trf_status status = TRF__OK_IF(trf__has_content(file, "checkpoint"), TRF_E_STATE, -1,
+                                   "trf.content", "the file is not a checkpoint, its trf.content "
+                                   "is \"%.20s\": load a model with trf_model_load",
+                                   content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
@@ -36804,10 +36588,6 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 }
 
 #endif
-
-TRF__FOR_SPEED
-
-TRF__FOR_SIZE
 
 // >>session        a sampler in the middle of its sequences
 //
@@ -36887,27 +36667,23 @@ TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_sta
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
     const trf__destination to = { path, NULL, 0, NULL };
-    const trf_hooks *hooks;
-    int64_t n, i, count;
+    int64_t n, i;
     trf__session session;
-    trf__out out;
-    int32_t *words, *ids;
-    trf_status status;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
     TRF__TRY(trf__one_model(&sampler->ensemble, err));
-    hooks = &sampler->sampling.hooks;
-    count = sampler->count;
+    const trf_hooks *hooks = &sampler->sampling.hooks;
+    int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
     for (n = 1 + 6 * count + sampler->n_source, i = 0; i < count; i++)
         n += trf__all_ids(&sampler->sampled[i]) + 2 * trf__scored(&sampler->sampled[i].answer);
-    words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
+    int32_t *words = TRF__NEW(int32_t, hooks, n);
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
                                         "no memory for the data of a session"), path, err);
     words[0] = (int32_t)count;
-    ids = words + 1 + 6 * count;
+    int32_t *ids = words + 1 + 6 * count;
     if (sampler->n_source > 0)
         memcpy(ids, sampler->sources, (size_t)sampler->n_source * sizeof *ids);
     for (ids += sampler->n_source, i = 0; i < count; ids += trf__all_ids(&sampler->sampled[i++])) {
@@ -36924,12 +36700,12 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
         int64_t k, scored = trf__scored(answer);
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
-    out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
+    trf__out out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = sampler;
     /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
     session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
         ? 1 : (int)TRF__SESSION;
-    status = trf__weights_sum(sampler->model, &session.sum, err);
+    trf_status status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK)
         status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
@@ -36941,8 +36717,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum, double *each)
 {
     double total = 0;
-    int64_t k;
-    for (k = 0; k < scored; k++) {
+    for (int64_t k = 0; k < scored; k++) {
         double x = trf__get_double(words + 2 * k);
         if (!(x <= 0)) return 0;
         if (each) each[k] = x;
@@ -36957,7 +36732,7 @@ TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum
 TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n,
                                    int64_t format, int64_t ids[2])
 {
-    int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
+    int64_t count = n > 0 ? words[0] : -1, i, scores = 0, scored;
     const int32_t *l = words + 1;
     /* no product with count can overflow after this check */
     if (count < 0 || count > (n - 1) / 6) return -1;
@@ -36969,7 +36744,7 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
         ids[1] += l[count];
         scores += (int64_t)l[count] - l[2 * count] + l[3 * count];
     }
-    at = 1 + 6 * count + ids[0] + ids[1];
+    int64_t at = 1 + 6 * count + ids[0] + ids[1];
     if (format < 2 || at + 2 * scores != n) return format < 2 && at == n ? count : -1;
     for (l = words + 1, i = 0; i < count; i++, l++, at += 2 * scored) {
         scored = (int64_t)l[count] - l[2 * count] + l[3 * count];
@@ -36988,12 +36763,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    trf_batch batch;
-    trf_status status;
-    if (i < 0 || i != count)
-        return trf__fail(err, TRF_E_FORMAT, i, "generator",
-                         "sequence %lld of the session makes no sense", (long long)i);
-    TRF__ZERO(batch);
+    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
     batch.target.lengths = lengths + count;
@@ -37001,12 +36773,12 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     batch.target.ids = batch.source.ids + ids[0];
     batch.ordinal = ordinal;
     g->sampling = *rules;
-    status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
+    trf_status status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
     if (status != TRF_OK) g->sampling = before;
     for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 *
-                                                                      i);
+        s->answer.log_probability = trf__get_double(lengths + 4 * count + 2 * i);
+        s->answer.score = s->answer.log_probability;
         if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
         /* format 1 has only the sum of an answer's log-probabilities */
         if (format < 2) { s->answer.log_probabilities = NULL; continue; }
@@ -37025,15 +36797,12 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
 {
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
-    int64_t format, ordinal, sum, weights, i;
+    int64_t format, ordinal, sum, weights;
     int32_t *words;
-    size_t work;
-    trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
-    if (format < 1 || format > TRF__SESSION)
-        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
-                         "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
-                         (long long)format);
+    TRF__FAIL_IF(format < 1 || format > TRF__SESSION, TRF_E_UNSUPPORTED, format, "trf.generator",
+                 "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
+                 (long long)format);
     rules.allow_unk = 1;        /* format 1 allowed unk and had no window */
     rules.window = 0;
     rules.no_repeat_ngram = 0;  /* format 2 had none */
@@ -37045,23 +36814,20 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
-    if (sum != weights)
-        return trf__fail(err, TRF_E_STATE, -1, "trf.weights",
-                         "the session belongs to another model, or to other weights");
-    if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, "generator",
-                         "a session has one tensor, \"generator\", of type I32");
-    work = trf__bytes((int64_t)e.bytes, 1);
-    words = (int32_t *)trf__alloc(&g->sampling.hooks, work);
-    if (!words)
-        return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the data of a session");
-    status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
+    TRF__FAIL_IF(sum != weights, TRF_E_STATE, -1, "trf.weights",
+                 "the session belongs to another model, or to other weights");
+    TRF__FAIL_IF(file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") ||
+                 e.rank != 1, TRF_E_SHAPE, -1, "generator",
+                 "a session has one tensor, \"generator\", of type I32");
+    TRF__ALLOC(int32_t, words, &g->sampling.hooks, e.shape[0], "session",
+               "for the data of a session");
+    trf_status status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
-    for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
+    for (int64_t i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
     if (status == TRF_OK)
         status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
-    trf__free(&g->sampling.hooks, words, work);
+    TRF__FREE(&g->sampling.hooks, words, e.shape[0]);
     return status;
 }
 
@@ -37070,13 +36836,12 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_error own;
     trf_load_options options = trf_load_defaults();
     trf_file *file;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
     TRF__TRY(trf__one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
-    status = trf__session_read(sampler, file, err);
+    trf_status status = trf__session_read(sampler, file, err);
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
@@ -41515,4 +41280,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 539819410
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2880397754

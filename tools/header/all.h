@@ -216,13 +216,24 @@ TRF__FOR_SPEED
 #include "files/container.h"
 #include "files/reading.h"
 #include "files/writing.h"
+
+TRF__FOR_SIZE
+
 #include "files/store.h"
+
+TRF__FOR_SPEED
+
 #include "files/stripes.h"
+
+TRF__FOR_SIZE
+
 #include "files/store_packed.h"
 #include "files/store_read.h"
 #include "files/store_write.h"
 #include "files/checkpoint.h"
 #include "files/session.h"
+
+TRF__FOR_SPEED
 
 #if !defined(TRF_NO_TRAIN)
 

@@ -79,16 +79,22 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     return trf__utf8_at(whole, 4) > m;
 }
 
+/* Whether a control character begins at p: one of ASCII, or of Latin-1 (U+0080 to U+009F). */
+TRF__FN int trf__is_control(const char *p)
+{
+    unsigned char c = (unsigned char)*p;
+    return c < 32 || c == 127 || (c == 0xC2 && (unsigned char)p[1] < 0xA0);
+}
+
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
-   (U+0080 to U+009F too) and bytes that are not UTF-8 become '?', so that a hostile name cannot
-   send commands to a terminal. */
+   and bytes that are not UTF-8 become '?', so that a hostile name cannot send commands to a
+   terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
     while (left > 0) {
         int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1;
-        unsigned char c = (unsigned char)from[0];
-        int bad = bytes == 0 || c < 32 || c == 127 || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
+        int bad = bytes == 0 || trf__is_control(from);
         if (n + (size_t)(bad ? 1 : taken) >= size) break;
         if (bad) to[n++] = '?';
         else { memcpy(to + n, from, (size_t)taken); n += (size_t)taken; }

@@ -29,12 +29,11 @@ TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n, trf_r
     const int64_t whole = n / TRF__WIDE * TRF__WIDE;
     trf__v16 bad = zero;
     trf_real most = -(trf_real)HUGE_VAL;
-    int64_t chunk, c;
     memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
-    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
+    for (int64_t c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 x = trf__load(c < whole ? z + c : s + c);
             bad = trf__max(trf__if_less(x, limit, zero, one), bad);
             top = trf__max(top, x);
@@ -52,10 +51,9 @@ TRF__FN double trf__draw_own(const trf_real *z, int64_t n, trf_real most)
     const int64_t whole = n / TRF__WIDE * TRF__WIDE;
     double total = 0;
     trf_real last[TRF__WIDE];
-    int64_t c;
-    for (c = 0; c < whole; c += TRF__DRAW_CHUNK)
+    for (int64_t c = 0; c < whole; c += TRF__DRAW_CHUNK)
         total += (double)trf__exp_sum(z + c, trf__min64(whole - c, TRF__DRAW_CHUNK), most);
-    for (c = whole; c < whole + TRF__WIDE; c++)
+    for (int64_t c = whole; c < whole + TRF__WIDE; c++)
         last[c - whole] = c < n ? z[c] : -(trf_real)HUGE_VAL;
     return total + (double)trf__exp_sum(last, TRF__WIDE, most);
 }
@@ -68,13 +66,12 @@ TRF__FN trf_real trf__draw_changed(const trf_real *s, const trf_real *z, int64_t
 {
     const trf__v16 from = trf__set(most);
     trf_real best = -(trf_real)HUGE_VAL;
-    int64_t chunk, c;
     *changed = 0;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, largest++) {
         const int64_t end = trf__min64(n, chunk + TRF__DRAW_CHUNK);
         if (*largest == (trf_real)HUGE_VAL) {
             trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
-            for (c = chunk; c < end; c += TRF__WIDE) {
+            for (int64_t c = chunk; c < end; c += TRF__WIDE) {
                 trf__v16 x = trf__load(s + c), first = trf__first(end - c);
                 trf__v16 before = trf__exp(trf__sub(trf__load_n(z + c, end - c), from));
                 trf__v16 after = trf__exp(trf__min(trf__sub(x, from), trf__set(0)));
@@ -95,10 +92,9 @@ TRF__FN double trf__weigh(trf_real *s, int64_t n, trf_real base, trf_real factor
     const trf_real in_twos = factor * (trf_real)1.44269504088896341;
     const trf__v16 from = trf__set(base), by = trf__set(in_twos), low = trf__set(-126 / in_twos);
     double total = 0;
-    int64_t chunk, c;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
         trf__v16 sum = trf__set(0), top = sum;
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 below = trf__max(trf__sub(trf__load(s + c), from), low);
             trf__v16 e = trf__exp2_apart(trf__apart(below, by, trf__set(0)));
             sum = trf__add(sum, e);
@@ -157,12 +153,11 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
                              double *count, double *mass)
 {
     const trf__v16 zero = trf__set(0), one = trf__set(1), limit = trf__set(bound);
-    int64_t chunk, c;
     *count = *mass = 0;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+    for (int64_t chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
         trf__v16 many = zero, sum = zero;
         if (largest && largest[chunk / TRF__DRAW_CHUNK] < bound) continue;
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+        for (int64_t c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
             trf__v16 x = trf__load(w + c);
             many = trf__add(many, trf__if_less(x, limit, zero, one));
             sum = trf__add(sum, trf__if_less(x, limit, zero, x));
@@ -177,10 +172,10 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
 TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, trf_real high,
                                   trf_real *few)
 {
-    int64_t c, i, m = 0;
-    for (c = 0; c < n; c += TRF__WIDE) {
+    int64_t m = 0;
+    for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (trf__max_lane(trf__load(w + c)) < low) continue;
-        for (i = c; i < c + TRF__WIDE; i++) {
+        for (int64_t i = c; i < c + TRF__WIDE; i++) {
             few[m] = w[i];                      /* there is room for one more than may stay */
             m += (w[i] >= low) & (w[i] < high);
         }
@@ -232,7 +227,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
 {
     trf_real bound = 1;
     double count, mass, share = d->top_p * total;
-    int64_t m = 0, kept = 0, c, i;
+    int64_t m = 0, kept = 0, i;
     for (;;) {                                  /* a bound that is low enough */
         bound = bound / 16 > (trf_real)FLT_MIN ? bound / 16 : (trf_real)FLT_MIN;
         if (bound == (trf_real)FLT_MIN) break;
@@ -240,7 +235,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
         if (d->top_k > 0 ? count >= d->top_k : d->top_p < 1 ? mass >= share : bound <= d->min_p)
             break;
     }
-    for (c = 0; c < n; c += TRF__WIDE) {
+    for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
         for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
@@ -275,17 +270,16 @@ TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
     const trf_real bound = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
     const trf__v16 limit = trf__set(bound), none = trf__set(-2);
     trf__v16 least = none;              /* negative: of the weights that reach the bound */
-    trf_real at;
     double sum = 0;
-    int64_t i, last = 0;
+    int64_t last = 0;
     /* where u is a sum of weights but for rounding, the bound may lie between two of them */
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (int64_t i = 0; i < n; i += TRF__WIDE) {
         trf__v16 w = trf__load(x + i);
         least = trf__max(least, trf__if_less(w, limit, none, trf__sub(trf__set(0), w)));
     }
-    at = -trf__max_lane(least);
-    for (i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
-    for (i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
+    trf_real at = -trf__max_lane(least);
+    for (int64_t i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
+    for (int64_t i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
     return last;
 }
 
@@ -300,30 +294,29 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     const trf_real *z = d->logits + row * d->vocab;
     const int64_t room = d->by_row ? row : worker;
     trf_real *w = d->weights + room * n, *x = d->few + room * n;
-    trf_real *largest = d->largest + room * chunks, most, best;
-    double *sums = d->sums + room * chunks, own, mass;
+    trf_real *largest = d->largest + room * chunks;
+    double *sums = d->sums + room * chunks, own;
     int32_t *order = d->order + room * n, *id = d->ids + row;
-    int64_t kept, i;
-    int shared;
+    int64_t i;
     (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
-    most = trf__draw_copy(w, z, d->vocab, largest);
+    trf_real most = trf__draw_copy(w, z, d->vocab, largest);
     if (!(most > -(trf_real)HUGE_VAL)) return;
     d->rule(d->user, row, w, largest);
-    best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
+    trf_real best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
     /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */
-    shared = d->temperature == 1 && best <= most;
+    int shared = d->temperature == 1 && best <= most;
     if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
     else {
-        mass = trf__weigh(w, n, best, factor, sums, largest);
+        double mass = trf__weigh(w, n, best, factor, sums, largest);
         if (shared) own += mass * exp((double)best - (double)most);
         if (d->top_k == 0 && !(d->top_p < 1) && !(d->min_p > 0))
             *id = trf__draw_any(w, n, sums, d->uniform[row] * mass);
         else {
-            kept = trf__filter(d, w, n, mass, largest, order, x);
+            int64_t kept = trf__filter(d, w, n, mass, largest, order, x);
             for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
             *id = order[trf__draw_falling(x, kept, d->uniform[row] * mass)];
         }

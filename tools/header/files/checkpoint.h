@@ -26,8 +26,6 @@
 #include "files/store_read.h"
 #include "files/store_write.h"
 
-TRF__FOR_SIZE
-
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
@@ -62,6 +60,9 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
 #define TRF__LEARN_FIELDS(X) \
     X(int64_t, stopping.validated) X(int64_t, stopping.best_update) X(double, stopping.best) \
     X(double, stopping.best_loss) X(int32_t, stopping.wait) X(double, seconds) X(int32_t, learnt)
+/* Those that it has only with a plan, or with a cooldown. */
+#define TRF__PLAN_FIELDS(X) X(int64_t, planned) X(int64_t, fits) X(int64_t, valid_every)
+#define TRF__COOLDOWN_FIELDS(X) X(int64_t, cooldown) X(int64_t, ends)
 
 /* What trf__metadata_checkpoint needs. */
 typedef struct trf__resume {
@@ -77,15 +78,14 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     const trf_trainer *trainer = resume->trainer;
     const trf__layout *layout = &trainer->model->layout;
     char key[TRF__KEY_SIZE];
-    int32_t i;
+    const int more = trainer->options.consistency > 0 || trainer->options.cooldown;
+    const int learn = trainer->average || trainer->best;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->options.consistency > 0 || trainer->options.cooldown
-                          ? TRF__FORMAT_MORE
-                          : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
+                          more ? TRF__FORMAT_MORE : learn ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
-    for (i = 0; i < layout->n_params; i++)
+    for (int32_t i = 0; i < layout->n_params; i++)
         if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
             trf__missed_key(key, sizeof key, &layout->params[i]);
             trf__metadata_int(notes, key, trainer->missed[i]);
@@ -100,19 +100,13 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
-    if (!trainer->learning.learnt && trainer->learning.stopping.validated < 0) return;
-#define TRF__X(type, field) \
-    TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
+    const trf_learn_state *l = &trainer->learning;
+    if (!l->learnt && l->stopping.validated < 0) return;
+#define TRF__X(type, field) TRF__NOTE_FIELD("trf.learn.", l, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
+    if (l->cooldown) { TRF__COOLDOWN_FIELDS(TRF__X) }
+    if (l->planned) { TRF__PLAN_FIELDS(TRF__X) }
 #undef TRF__X
-    if (trainer->learning.cooldown) {
-        trf__metadata_int(notes, "trf.learn.cooldown", trainer->learning.cooldown);
-        trf__metadata_int(notes, "trf.learn.ends", trainer->learning.ends);
-    }
-    if (!trainer->learning.planned) return;
-    trf__metadata_int(notes, "trf.learn.planned", trainer->learning.planned);
-    trf__metadata_int(notes, "trf.learn.fits", trainer->learning.fits);
-    trf__metadata_int(notes, "trf.learn.valid_every", trainer->learning.valid_every);
 }
 
 /* Gradients of a step in progress are not stored, so there must be none. */
@@ -120,27 +114,22 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
                                        const char *path, const trf_save_options *options,
                                        trf_error *err)
 {
-    const trf_real *companions[TRF__COMPANIONS];
     trf__destination to;
-    trf__resume of;
     trf__clip_result clip_result;
     trf__clear(err);
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!trainer) return trf__fail_null(err, "trainer");
-    if (options && options->weights != TRF_WEIGHTS_FULL)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
-                         "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
+    TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
+                 "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
-    companions[0] = trainer->m;
-    companions[1] = trainer->v;
-    companions[2] = trainer->average;
-    companions[3] = trainer->best;
-    of.trainer = trainer;
-    of.corpus = corpus;
-    of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
-                            companions, trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
+    const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
+                                                          trainer->best };
+    const trf__resume of = { trainer, corpus, clip_result.updates };
+    const trf_real *weights = trainer->left ? trainer->raw : trainer->model->weights;
+    trf_status status = trf__write_model(trainer->model, weights, companions,
+                                         trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }
 
 // >>checkpoint-load the mirror of saving
@@ -196,27 +185,23 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
     TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &place->epoch, err));
     TRF__TRY(trf__read_int(file, "trf.corpus.batch", &place->batch, err));
     place->corpus = (uint64_t)fingerprint;
-    if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                     "the data have no batch %lld of epoch %lld",
-                     (long long)place->batch, (long long)place->epoch);
+    return TRF__OK_IF(place->epoch >= 0 && place->batch >= 0, TRF_E_STATE, -1, "corpus",
+                      "the data have no batch %lld of epoch %lld", (long long)place->batch,
+                      (long long)place->epoch);
 }
 
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
 {
-    uint64_t fingerprint;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
     TRF__TRY(trf__no_gradients(trainer, err));
-    fingerprint = trf__corpus_fingerprint(corpus);
-    if (trainer->begin.corpus == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the trainer does not record which batch of the corpus comes next");
-    if (trainer->begin.corpus != fingerprint)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the corpus is not the one that the trainer learned from: fingerprint "
-                         "%016llx, expected %016llx", (unsigned long long)fingerprint,
-                         (unsigned long long)trainer->begin.corpus);
+    uint64_t fingerprint = trf__corpus_fingerprint(corpus);
+    TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
+                 "the trainer does not record which batch of the corpus comes next");
+    TRF__FAIL_IF(trainer->begin.corpus != fingerprint, TRF_E_STATE, -1, "corpus",
+                 "the corpus is not the one that the trainer learned from: fingerprint %016llx, "
+                 "expected %016llx", (unsigned long long)fingerprint,
+                 (unsigned long long)trainer->begin.corpus);
     /* batches of a step that was not complete are delivered again */
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
@@ -229,23 +214,20 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     const trf__layout *layout = &t->model->layout;
     size_t n = (size_t)layout->n_params;
     char key[TRF__KEY_SIZE];
-    int32_t i;
-    if (frozen && (strlen(frozen) != n || strspn(frozen, "01") != n))
-        return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
-                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n,
-                         frozen);
+    TRF__FAIL_IF(frozen && (strlen(frozen) != n || strspn(frozen, "01") != n), TRF_E_FORMAT, -1,
+                 "trf.frozen", "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"",
+                 (int)n, frozen);
     if (frozen) memcpy(t->frozen, frozen, n);
-    for (i = 0; i < layout->n_params; i++) {
+    for (int32_t i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
         trf__missed_key(key, sizeof key, &layout->params[i]);
         t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
                                            never */
         if (!trf_file_metadata(file, key)) continue;
         TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
-        if (t->missed[i] < least || t->missed[i] > least + updates)
-            return trf__fail(err, TRF_E_FORMAT, t->missed[i], "trf.missed",
-                             "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
-                             (long long)(least + updates), (long long)t->missed[i]);
+        TRF__FAIL_IF(t->missed[i] < least || t->missed[i] > least + updates, TRF_E_FORMAT,
+                     t->missed[i], "trf.missed", "%s: expected %lld to %lld updates, got %lld", key,
+                     (long long)least, (long long)(least + updates), (long long)t->missed[i]);
     }
     trf__split_params(t, t->options.decay_all);
     return TRF_OK;
@@ -258,8 +240,7 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
     trf_real **const arenas[2] = {&t->average, &t->best};
     static const char *const names[2] = {"averaged", "best"};
     const int64_t format = TRF__FORMAT_LEARN;
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         const trf__companion *c = &trf__companions[2 + i];
         if (!trf__has_companion(file, model, c)) continue;
         TRF__TRY(trf__weights_alloc(t, arenas[i], names[i], err));
@@ -267,24 +248,17 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
     }
     t->average_read = t->average != NULL;
     if (!trf_file_metadata(file, "trf.learn.learnt")) return TRF_OK;
-#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", &t->learning, type, field, 1)
+    trf_learn_state *l = &t->learning;
+#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", l, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
+    if (trf_file_metadata(file, "trf.learn.planned")) { TRF__PLAN_FIELDS(TRF__X) }
+    if (trf_file_metadata(file, "trf.learn.cooldown")) { TRF__COOLDOWN_FIELDS(TRF__X) }
 #undef TRF__X
-    if (trf_file_metadata(file, "trf.learn.planned")) {
-        TRF__TRY(trf__read_int(file, "trf.learn.planned", &t->learning.planned, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.fits", &t->learning.fits, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.valid_every", &t->learning.valid_every, err));
-    }
-    if (trf_file_metadata(file, "trf.learn.cooldown")) {
-        TRF__TRY(trf__read_int(file, "trf.learn.cooldown", &t->learning.cooldown, err));
-        TRF__TRY(trf__read_int(file, "trf.learn.ends", &t->learning.ends, err));
-    }
-    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0 && t->learning.planned >= 0 &&
-        t->learning.fits >= 0 && t->learning.valid_every >= 0 && t->learning.cooldown >= 0 &&
-        (!t->learning.cooldown || t->learning.ends > t->learning.cooldown)) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait, seconds, "
-                     "planned, fits, valid_every and cooldown must not be negative, and ends must "
-                     "be larger than cooldown");
+    return TRF__OK_IF(l->stopping.wait >= 0 && l->seconds >= 0 && l->planned >= 0 && l->fits >= 0 &&
+                      l->valid_every >= 0 && l->cooldown >= 0 &&
+                      (!l->cooldown || l->ends > l->cooldown), TRF_E_FORMAT, -1, "trf.learn",
+                      "trf.learn.stopping.wait, seconds, planned, fits, valid_every and cooldown "
+                      "must not be negative, and ends must be larger than cooldown");
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
@@ -293,10 +267,8 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 {
     trf_train_options stored;
     trf_trainer *t;
-    trf_status status;
-    trf_place place;
     int64_t step, updates;
-    TRF__ZERO(place);
+    TRF__ZEROED(trf_place, place);
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
     TRF__TRY(trf__read_int(file, "trf.updates", &updates, err));
     TRF__TRY(trf__read_place(file, &place, err));
@@ -307,7 +279,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
-    status = trf__trainer_moved(t, step, updates, err);
+    trf_status status = trf__trainer_moved(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
@@ -326,8 +298,6 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_file *file;
     trf_model *m = NULL;
     trf_trainer *t = NULL;
-    const char *content;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
     if (model) *model = NULL;
@@ -336,11 +306,11 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    content = trf_file_metadata(file, "trf.content");
-    status = trf__is_checkpoint(file) ? TRF_OK
-           : trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                       "the file is not a checkpoint, its trf.content is \"%.20s\": load a model "
-                       "with trf_model_load", content ? content : "");
+    const char *content = trf_file_metadata(file, "trf.content");
+    trf_status status = TRF__OK_IF(trf__has_content(file, "checkpoint"), TRF_E_STATE, -1,
+                                   "trf.content", "the file is not a checkpoint, its trf.content "
+                                   "is \"%.20s\": load a model with trf_model_load",
+                                   content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
@@ -356,5 +326,3 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 }
 
 #endif
-
-TRF__FOR_SPEED

@@ -48,16 +48,14 @@ typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
 TRF__FN const trf__dtype *trf__dtype_of(const char *name)
 {
     static const trf__dtype known[] = {
-        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8},
-            {"I32", 0, 4},
-        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1},
-        {"BOOL", 0, 1},
+        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2},
+        {"I64", 0, 8}, {"I32", 0, 4}, {"I16", 0, 2}, {"I8", 0, 1},
+        {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
         {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
         {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
     };
-    size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name))
-        return &known[i];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(name, known[i].name)) return &known[i];
     return NULL;
 }
 
@@ -99,16 +97,15 @@ struct trf_file {
 /* Reads a shape such as "[4, 2]". */
 TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 {
+    trf_error *err = s->err;
     int more;
     uint64_t n = 0;
     TRF__TRY(trf__json_open(s, '[', "the shape, an array"));
     for (entry->rank = 0; ; entry->rank++) {
         TRF__TRY(trf__json_next(s, entry->rank == 0, ']', &more));
         if (!more) return TRF_OK;
-        if (entry->rank == TRF__FILE_RANK)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
-                             "tensor \"%.100s\": more than %d dimensions",
-                             s->name, (int)TRF__FILE_RANK);
+        TRF__FAIL_IF(entry->rank == TRF__FILE_RANK, TRF_E_LIMIT, 8 + s->at, s->name,
+                     "tensor \"%.100s\": more than %d dimensions", s->name, (int)TRF__FILE_RANK);
         TRF__TRY(trf__json_integer(s, &n));
         entry->shape[entry->rank] = (int64_t)n;
     }
@@ -117,6 +114,7 @@ TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 /* Reads "[begin, end]" with begin <= end. Both count from the start of the data. */
 TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
 {
+    trf_error *err = s->err;
     uint64_t offset[2];
     int i, more;
     TRF__TRY(trf__json_open(s, '[', "data_offsets, an array"));
@@ -126,10 +124,9 @@ TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
         TRF__TRY(trf__json_integer(s, &offset[i]));
     }
     if (i == 2) TRF__TRY(trf__json_open(s, ']', "two offsets and ']'"));
-    if (i < 2 || offset[0] > offset[1])
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
-                         "tensor \"%.100s\": expected data_offsets [begin, end], got %s",
-                         s->name, i < 2 ? "fewer than two numbers" : "an end before the beginning");
+    TRF__FAIL_IF(i < 2 || offset[0] > offset[1], TRF_E_FORMAT, 8 + s->at, s->name,
+                 "tensor \"%.100s\": expected data_offsets [begin, end], got %s", s->name,
+                 i < 2 ? "fewer than two numbers" : "an end before the beginning");
     entry->begin = offset[0];
     entry->bytes = offset[1] - offset[0];
     return TRF_OK;
@@ -140,9 +137,8 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
 {
     int64_t begin = s->at;
     const char *text = NULL;
-    const trf__dtype *dtype;
     TRF__TRY(trf__json_string(s, &text, "the dtype, a string"));
-    dtype = trf__dtype_of(text);
+    const trf__dtype *dtype = trf__dtype_of(text);
     if (dtype && dtype->bytes) { entry->dtype = dtype->name; return TRF_OK; }
     return trf__fail(s->err, dtype ? TRF_E_UNSUPPORTED : TRF_E_FORMAT, 8 + begin, s->name,
                      "tensor \"%.100s\": %s dtype \"%.20s\"",
@@ -151,24 +147,21 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
 
 /* Checks that the offsets match shape and dtype. Each dimension counts as at least 1 for the limit,
    so that a zero cannot hide numbers that would overflow elsewhere. */
-TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *entry, int64_t where)
+TRF__FN trf_status trf__file_extent(const trf_file_entry *entry, int64_t where, trf_error *err)
 {
     uint64_t most = (uint64_t)trf__dtype_of(entry->dtype)->bytes, wanted = most;
-    int32_t i;
-    for (i = 0; i < entry->rank; i++) {
+    for (int32_t i = 0; i < entry->rank; i++) {
         uint64_t n = (uint64_t)entry->shape[i];
-        if (n > 1 && most > TRF__FILE_INTEGER / n)
-            return trf__fail(s->err, TRF_E_LIMIT, where, s->name,
-                             "tensor \"%.100s\": its shape asks for more than %llu bytes", s->name,
-                             (unsigned long long)TRF__FILE_INTEGER);
+        TRF__FAIL_IF(n > 1 && most > TRF__FILE_INTEGER / n, TRF_E_LIMIT, where, entry->name,
+                     "tensor \"%.100s\": its shape asks for more than %llu bytes", entry->name,
+                     (unsigned long long)TRF__FILE_INTEGER);
         if (n > 1) most *= n;
         wanted = n ? wanted * n : 0;
     }
-    if (wanted == entry->bytes) return TRF_OK;
-    return trf__fail(s->err, TRF_E_SHAPE, where, s->name,
-                     "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
-                                      "for %llu", s->name, (unsigned long long)wanted, entry->dtype,
-                     (unsigned long long)entry->bytes);
+    return TRF__OK_IF(wanted == entry->bytes, TRF_E_SHAPE, where, entry->name,
+                      "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
+                      "for %llu", entry->name, (unsigned long long)wanted, entry->dtype,
+                      (unsigned long long)entry->bytes);
 }
 
 /* Position in the file of a string in the header. */
@@ -181,21 +174,17 @@ TRF__FN int64_t trf__file_where(const trf_file *file, const char *text)
 TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where,
                                   trf_error *err)
 {
-    size_t length = strlen(name), i;
-    if (length == 0)
-        return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
-                         place, (long long)where);
-    if (length > TRF__FILE_NAME)
-        return trf__fail(err, TRF_E_LIMIT, where, name,
-                         "a tensor's name of %llu bytes at %s %lld, the limit is %d",
-                         (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
-    /* control characters of ASCII and of Latin-1 (U+0080 to U+009F) could disturb a terminal */
-    for (i = 0; i < length; i++)
-        if ((unsigned char)name[i] < 32 || name[i] == 127 ||
-            ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
-            return trf__fail(err, TRF_E_FORMAT, where, name,
-                             "a control character in the name of a tensor at %s %lld", place,
-                             (long long)where);
+    size_t length = strlen(name);
+    TRF__FAIL_IF(length == 0, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
+                 place, (long long)where);
+    TRF__FAIL_IF(length > TRF__FILE_NAME, TRF_E_LIMIT, where, name,
+                 "a tensor's name of %llu bytes at %s %lld, the limit is %d",
+                 (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
+    /* they could disturb a terminal */
+    for (size_t i = 0; i < length; i++)
+        TRF__FAIL_IF(trf__is_control(name + i), TRF_E_FORMAT, where, name,
+                     "a control character in the name of a tensor at %s %lld", place,
+                     (long long)where);
     return TRF_OK;
 }
 
@@ -203,12 +192,12 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
 TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *name)
 {
     static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
+    trf_error *err = s->err;
     trf_file_entry *entry = file->entries + file->count;
     int seen = 0, first = 1, more, i;
-    TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), s->err));
-    if (file->count == file->capacity)
-        return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors",
-                         (int)file->capacity);
+    TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), err));
+    TRF__FAIL_IF(file->count == file->capacity, TRF_E_LIMIT, 8 + s->at, name,
+                 "more than %d tensors", (int)file->capacity);
     entry->name = name;
     for (i = 0; i < TRF__FILE_RANK; i++) entry->shape[i] = 1;
     TRF__TRY(trf__json_open(s, '{', "an object that describes a tensor"));
@@ -222,19 +211,17 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
             trf__json_blanks(s);
             return trf__json_refuse(s, "no field but dtype, shape and data_offsets");
         }
-        if (seen & 1 << i)
-            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
-                             "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
+        TRF__FAIL_IF(seen & 1 << i, TRF_E_FORMAT, trf__file_where(file, field), name,
+                     "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
         seen |= 1 << i;
         TRF__TRY(i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry)
                                                             : trf__file_offsets(s, entry));
     }
     for (i = 0; i < 3; i++)
-        if (!(seen & 1 << i))
-            return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name,
-                             "tensor \"%.100s\" has no \"%s\"", name, fields[i]);
+        TRF__FAIL_IF(!(seen & 1 << i), TRF_E_FORMAT, 8 + s->at, name,
+                     "tensor \"%.100s\" has no \"%s\"", name, fields[i]);
     /* last, because it needs all three fields, which may come in any order */
-    TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
+    TRF__TRY(trf__file_extent(entry, trf__file_where(file, name), err));
     file->count++;
     return TRF_OK;
 }
@@ -242,15 +229,15 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
 /* Reads the metadata: texts by their keys. */
 TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 {
+    trf_error *err = s->err;
     int more, first = 1;
     TRF__TRY(trf__json_open(s, '{', "an object of strings"));
     for (;; first = 0) {
         trf__meta *pair = file->meta + file->n_meta;
         TRF__TRY(trf__json_next(s, first, '}', &more));
         if (!more) return TRF_OK;
-        if (file->n_meta == file->meta_capacity)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
-                             "more than %d metadata entries", (int)file->meta_capacity);
+        TRF__FAIL_IF(file->n_meta == file->meta_capacity, TRF_E_LIMIT, 8 + s->at, s->name,
+                     "more than %d metadata entries", (int)file->meta_capacity);
         TRF__TRY(trf__json_key(s, &pair->key));
         TRF__TRY(trf__json_string(s, &pair->value, "a string in double quotes"));
         file->n_meta++;
@@ -261,14 +248,13 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
+    trf_error *err = s->err;
     int more, first = 1, texts = 0;
     int64_t bad = trf_find_invalid_utf8(s->text, (size_t)s->n);
-    if (bad >= 0)
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
-                         (long long)(8 + bad));
-    if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
-        return trf__fail(s->err, TRF_E_FORMAT, 8, s->name,
-                         "header: expected '{', got a byte order mark");
+    TRF__FAIL_IF(bad >= 0, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
+                 (long long)(8 + bad));
+    TRF__FAIL_IF(s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3), TRF_E_FORMAT, 8, s->name,
+                 "header: expected '{', got a byte order mark");
     TRF__TRY(trf__json_open(s, '{', "an object"));
     for (;; first = 0) {
         const char *name = NULL;
@@ -277,11 +263,10 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         if (!more) break;
         TRF__TRY(trf__json_key(s, &name));
         s->name = name;
-        if (strcmp(name, "__metadata__")) TRF__TRY(trf__file_tensor(s, file, name));
-        else if (texts++)
-            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name,
-                             "header: two \"__metadata__\"");
-        else TRF__TRY(trf__file_texts(s, file));
+        if (strcmp(name, "__metadata__")) { TRF__TRY(trf__file_tensor(s, file, name)); continue; }
+        TRF__FAIL_IF(texts++, TRF_E_FORMAT, trf__file_where(file, name), name,
+                     "header: two \"__metadata__\"");
+        TRF__TRY(trf__file_texts(s, file));
     }
     trf__json_blanks(s);
     return s->at < s->n ? trf__json_refuse(s, "only blanks after the last '}'") : TRF_OK;
@@ -330,8 +315,7 @@ TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dt
 {
     char text[16 + 24 * TRF__FILE_RANK];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", dtype);
-    int32_t k;
-    for (k = 0; k < rank; k++)
+    for (int32_t k = 0; k < rank; k++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %lld", (long long)shape[k]);
     return trf__item_sum(crc, name, text);
 }
@@ -339,35 +323,25 @@ TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dt
 /* Finds a name in a sorted list; NULL if it is not there. */
 TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const char *name)
 {
-    int32_t low = 0, high = n;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        int order = strcmp(trf__name_of(items[middle]), name);
-        if (order == 0) return items[middle];
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return NULL;
+    int64_t low = 0;
+    TRF__BISECT(low, n, strcmp(trf__name_of(items[middle]), name) < 0);
+    return low < n && !strcmp(trf__name_of(items[low]), name) ? items[low] : NULL;
 }
 
-/* Sorts a list by name, and fails if two names are equal. The position in the error is the second
-   name's byte in the file. Before there is a file (file = NULL) it is the item's index in `array`,
-   an array of items of `bytes` each. */
-TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n,
-                                    const char *what,
-                                    const void *array, size_t bytes, trf_error *err)
+/* Lists n items of `bytes` bytes sorted by name, and fails if two names are equal. The position in
+   the error is the second name's byte in the file, or, without a file, the item's index. */
+TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, const void *array,
+                                    int32_t n, size_t bytes, const char *what, trf_error *err)
 {
-    int32_t i;
+    for (int32_t i = 0; i < n; i++) items[i] = (const char *)array + (size_t)i * bytes;
     trf__sort(items, (size_t)n, trf__by_name, NULL);
-    for (i = 1; i < n; i++) {
+    for (int32_t i = 1; i < n; i++) {
         const char *name = trf__name_of(items[i]), *other = trf__name_of(items[i - 1]);
         const char *later = (const char *)(items[i] > items[i - 1] ? items[i] : items[i - 1]);
-        if (!strcmp(other, name))
-            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, other > name ? other
-            : name)
-                                                     : (int64_t)((size_t)(later -
-                                                     (const char *)array) / bytes),
-                             name, "duplicate %s \"%.100s\"", what, name);
+        int64_t where = file ? trf__file_where(file, other > name ? other : name)
+                             : (int64_t)((size_t)(later - (const char *)array) / bytes);
+        TRF__FAIL_IF(!strcmp(other, name), TRF_E_FORMAT, where, name, "duplicate %s \"%.100s\"",
+                     what, name);
     }
     return TRF_OK;
 }
@@ -376,32 +350,27 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
    After this, begins of entries count from the start of the file. */
 TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 {
-    uint64_t end = 0, needs, data = file->from.size - file->data_begin;
+    uint64_t end = 0, data = file->from.size - file->data_begin;
     const char *last = "header";
-    int32_t i;
-    for (i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
+    for (int32_t i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
     trf__sort(file->by_begin, (size_t)file->count, trf__by_begin, NULL);
-    for (i = 0; i < file->count; i++) {
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *entry = (const trf_file_entry *)file->by_begin[i];
-        if (entry->begin != end)
-            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, entry->name), entry->name,
-                             "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" "
-                             "ends: %s",
-                             entry->name, (unsigned long long)entry->begin, (unsigned long long)end,
-                             last,
-                             entry->begin < end ? "an overlap" : "a hole");
+        TRF__FAIL_IF(entry->begin != end, TRF_E_FORMAT, trf__file_where(file, entry->name),
+                     entry->name,
+                     "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" ends: %s",
+                     entry->name, (unsigned long long)entry->begin, (unsigned long long)end, last,
+                     entry->begin < end ? "an overlap" : "a hole");
         end += entry->bytes;
         last = entry->name;
     }
-    needs = file->data_begin + end;
-    if (end > data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->from.size, last,
-                         "file is %llu bytes, needs %llu: truncated?",
-                         (unsigned long long)file->from.size, (unsigned long long)needs);
-    if (end < data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)needs, last,
-                         "file is %llu bytes, its tensors end at %llu: something was appended?",
-                         (unsigned long long)file->from.size, (unsigned long long)needs);
-    for (i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
+    uint64_t needs = file->data_begin + end;
+    TRF__FAIL_IF(end > data, TRF_E_FORMAT, (int64_t)file->from.size, last,
+                 "file is %llu bytes, needs %llu: truncated?", (unsigned long long)file->from.size,
+                 (unsigned long long)needs);
+    TRF__FAIL_IF(end < data, TRF_E_FORMAT, (int64_t)needs, last,
+                 "file is %llu bytes, its tensors end at %llu: something was appended?",
+                 (unsigned long long)file->from.size, (unsigned long long)needs);
+    for (int32_t i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
     return TRF_OK;
 }

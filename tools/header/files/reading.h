@@ -22,13 +22,12 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
                                    size_t bytes, trf_error *err)
 {
     size_t got = 0;
-    int error;
     trf_status status;
     if (from->memory) {
         if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
         return TRF_OK;
     }
-    error = trf__read_all(from->fd, offset, to, bytes, &got);
+    int error = trf__read_all(from->fd, offset, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -52,16 +51,13 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
         {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
         {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
     };
-    int64_t fault;
-    size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+    /* a short header may begin like a pickle */
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
-            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* a short header may begin like a
-                                                                   pickle */
-            return known[i].what;
-    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i])))
-        return NULL;
-    fault = trf_find_invalid_utf8((const char *)begin, 8);
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER)) return known[i].what;
+    for (int i = 0; i < 8; i++)
+        if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
+    int64_t fault = trf_find_invalid_utf8((const char *)begin, 8);
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
@@ -70,29 +66,23 @@ TRF__COLD
 TRF__FN trf_status trf__file_length(trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
-    const char *guess, *path = from->path;
+    const char *path = from->path;
     uint64_t n = 0, size = from->size;
-    int i;
-    if (size < 8)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
-                         "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
-                         (unsigned long long)size);
+    TRF__FAIL_IF(size < 8, TRF_E_FORMAT, (int64_t)size, path,
+                 "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
+                 (unsigned long long)size);
     TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
-    for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
+    for (int i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
-    guess = trf__file_guess(begin, n);
-    if (guess)
-        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s",
-                         guess);
-    if (n == 0)
-        return trf__fail(err, TRF_E_FORMAT, 0, path,
-                         "not a safetensors file: its header has the length 0");
-    if (n > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, 0, path, n > size - 8
-                         ? "not a safetensors file: a header of %llu bytes, the limit is %d"
-                                      : "a header of %llu bytes, the limit is %d",
-                         (unsigned long long)n, (int)TRF__FILE_HEADER);
+    const char *guess = trf__file_guess(begin, n);
+    TRF__FAIL_IF(guess, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
+    TRF__FAIL_IF(n == 0, TRF_E_FORMAT, 0, path,
+                 "not a safetensors file: its header has the length 0");
+    TRF__FAIL_IF(n > TRF__FILE_HEADER, TRF_E_LIMIT, 0, path,
+                 "%sa header of %llu bytes, the limit is %d",
+                 n > size - 8 ? "not a safetensors file: " : "", (unsigned long long)n,
+                 (int)TRF__FILE_HEADER);
     return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
                      "file is %llu bytes, needs at least %llu for its header: truncated?",
                      (unsigned long long)size, (unsigned long long)(n + 8));
@@ -109,7 +99,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + sizeof(trf__data_sum) +
                                               2 * sizeof(void *))
                  + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
-    char *block = (char *)trf__alloc(hooks, bytes);
+    char *block = TRF__NEW(char, hooks, bytes);
     trf_file *file = (trf_file *)(void *)block;
     if (!block) return NULL;
     TRF__ZERO(*file);
@@ -140,11 +130,10 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
     const char *wanted = trf_file_metadata(file, "trf.header_crc32");
     char found[16];
     uint32_t sum = 0;
-    int32_t i;
     if (!wanted) return TRF_OK;
-    for (i = 0; i < file->n_meta; i++)
+    for (int32_t i = 0; i < file->n_meta; i++)
         sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
-    for (i = 0; i < file->count; i++) {
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *e = &file->entries[i];
         sum += trf__tensor_sum(&file->crc, e->name, e->dtype, e->rank, e->shape);
     }
@@ -160,23 +149,19 @@ TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
-    trf__json s;
-    int32_t i;
     TRF__TRY(trf__file_fetch(&file->from, 8, file->header, (size_t)file->header_bytes, err));
-    TRF__ZERO(s);
+    TRF__ZEROED(trf__json, s);
     s.text = file->header;
     s.n = file->header_bytes;
     s.name = "header";
     s.err = err;
     TRF__TRY(trf__file_parse(&s, file));
     trf__crc_begin(&file->crc);
-    for (i = 0; i < file->count; i++) {
-        file->by_name[i] = file->entries + i;
-        file->sums[i].known = 0;
-    }
-    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
-    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
-    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
+    for (int32_t i = 0; i < file->count; i++) file->sums[i].known = 0;
+    TRF__TRY(trf__file_unique(file, file->by_name, file->entries, file->count,
+                              sizeof *file->entries, "tensor", err));
+    TRF__TRY(trf__file_unique(file, file->by_key, file->meta, file->n_meta, sizeof *file->meta,
+                              "metadata", err));
     TRF__TRY(trf__file_cover(file, err));
     return trf__file_check_header(file, err);
 }
@@ -194,8 +179,8 @@ TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 TRF__FN double trf__from_half(uint32_t bits)
 {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
-    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction),
-                                                                    exponent - 25);
+    double x = exponent == 0 ? ldexp((double)fraction, -24)
+                             : ldexp((double)(1024 + fraction), exponent - 25);
     if (exponent == 31) x = fraction ? (double)NAN : (double)INFINITY;
     return bits >> 15 & 1 ? -x : x;
 }
@@ -227,23 +212,22 @@ TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
     enum { EACH = 64 };
     const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
     size_t i = 0;
-    int k;
     for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
         uint16_t h[EACH], any = 0;
         memcpy(h, p + 2 * i, sizeof h);
-        for (k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
+        for (int k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
         if (any & 0x8000u) break;
     }
     for (; code == 'F' && i + EACH <= n; i += EACH) {
         uint32_t w[EACH], any = 0;
         memcpy(w, p + 4 * i, sizeof w);
-        for (k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
+        for (int k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
         if (any & 0x80000000u) break;
     }
     for (; code == 'D' && i + EACH <= n; i += EACH) {
         uint64_t w[EACH], any = 0;
         memcpy(w, p + 8 * i, sizeof w);
-        for (k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
+        for (int k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
         if (any >> 63) break;
     }
     return i;
@@ -255,11 +239,9 @@ TRF__FN void trf__widen_bf16(trf_real *to, const unsigned char *from, size_t n)
 {
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE];
-    size_t i;
-    int k;
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (size_t i = 0; i < n; i += TRF__WIDE) {
         memcpy(h, from + 2 * i, sizeof h);
-        for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+        for (int k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
         memcpy(to + i, bits, sizeof bits);
     }
 }
@@ -271,9 +253,8 @@ TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE], low[TRF__WIDE];
     float x[TRF__WIDE];
-    size_t i;
     int k;
-    for (i = 0; i < n; i += TRF__WIDE) {
+    for (size_t i = 0; i < n; i += TRF__WIDE) {
         memcpy(h, from + 2 * i, sizeof h);
         for (k = 0; k < TRF__WIDE; k++) x[k] = (float)(int)(h[k] & 1023) * 5.9604644775390625e-8f;
         memcpy(low, x, sizeof low);
@@ -292,8 +273,7 @@ TRF__FN void trf__widen_halves(trf_real *to, const unsigned char *from, size_t n
 __attribute__((target("f16c")))
 TRF__FN void trf__widen_f16c(trf_real *to, const unsigned char *from, size_t n)
 {
-    size_t i;
-    for (i = 0; i < n; i += 8) {
+    for (size_t i = 0; i < n; i += 8) {
         __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * i));
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(eight));
     }
@@ -338,10 +318,10 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
     for (; i < n; i++) {
         const double x = trf__from_file(p + each * i, dtype->code);
         values[i] = (trf_real)x;
-        if (!trf__is_finite((double)values[i]) && !file->allow_nonfinite)
-            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + each * i), entry->name,
-                             "tensor \"%.100s\": element %llu is infinite or not a number",
-                             entry->name, (unsigned long long)((at - entry->begin) / each + i));
+        TRF__FAIL_IF(!trf__is_finite((double)values[i]) && !file->allow_nonfinite, TRF_E_NONFINITE,
+                     (int64_t)(at + each * i), entry->name,
+                     "tensor \"%.100s\": element %llu is infinite or not a number", entry->name,
+                     (unsigned long long)((at - entry->begin) / each + i));
     }
     return TRF_OK;
 }
@@ -355,9 +335,8 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
 TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
                                    const trf_file_entry **entry, trf_error *err)
 {
-    if (index < 0 || index >= file->count)
-        return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
-                         "the file has %d tensors, got index %d", (int)file->count, (int)index);
+    TRF__FAIL_IF(index < 0 || index >= file->count, TRF_E_INVALID_ARG, index, "index",
+                 "the file has %d tensors, got index %d", (int)file->count, (int)index);
     *entry = file->entries + index;
     return TRF_OK;
 }
@@ -367,24 +346,21 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                                      int64_t count, trf_error *err)
 {
     const trf_file_entry *entry = NULL;
-    const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
-    uint64_t at;
     int64_t n;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
-    dtype = trf__dtype_of(entry->dtype);
-    if (!dtype->code)
-        return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
-                         entry->dtype);
-    if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at "
-                         "number %lld", entry->name,
-                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
-                         (long long)first);
-    at = entry->begin + (uint64_t)(first * dtype->bytes);
+    const trf__dtype *dtype = trf__dtype_of(entry->dtype);
+    TRF__FAIL_IF(!dtype->code, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
+                 entry->dtype);
+    TRF__FAIL_IF(first < 0 || count < 0 ||
+                 count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first, TRF_E_SHAPE,
+                 (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at number "
+                 "%lld", entry->name, (long long)(entry->bytes / (uint64_t)dtype->bytes),
+                 (long long)count, (long long)first);
+    uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
         const int own = trf__is_own(dtype);
@@ -411,12 +387,11 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
     const trf_file_entry *entry = NULL;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!bytes && count > 0) return trf__fail_null(err, "bytes");
-    if (first > entry->bytes || count > entry->bytes - first)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at "
-                         "byte %llu", entry->name,
-                         (unsigned long long)entry->bytes, (unsigned long long)count,
-                         (unsigned long long)first);
+    TRF__FAIL_IF(first > entry->bytes || count > entry->bytes - first, TRF_E_SHAPE,
+                 (int64_t)entry->begin, entry->name,
+                 "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at byte %llu",
+                 entry->name, (unsigned long long)entry->bytes, (unsigned long long)count,
+                 (unsigned long long)first);
     return trf__file_fetch(&file->from, entry->begin + first, bytes, count, err);
 }
 
@@ -429,9 +404,8 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
 
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
 {
-    int32_t i;
-    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name))
-        return i;
+    for (int32_t i = 0; file && name && i < file->count; i++)
+        if (!strcmp(file->entries[i].name, name)) return i;
     return -1;
 }
 
@@ -443,12 +417,11 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
     const char *text = trf_file_metadata(file, "trf.crc32");
     char found[16];
     uint32_t all = 0;
-    int32_t i;
     if (!text) return TRF_OK;
-    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
-        return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
-                         "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
-    for (i = 0; i < file->count; i++) {
+    TRF__FAIL_IF(strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8, TRF_E_FORMAT,
+                 trf__file_where(file, text), "trf.crc32",
+                 "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
+    for (int32_t i = 0; i < file->count; i++) {
         const trf_file_entry *e = (const trf_file_entry *)file->by_begin[i];
         trf__data_sum *sum = &file->sums[e - file->entries];
         uint64_t at = e->begin, end = e->begin + e->bytes;
@@ -463,7 +436,6 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
         all = trf__crc_times(all, trf__crc_power(e->bytes)) ^ sum->value;
     }
     snprintf(found, sizeof found, "%08lx", (unsigned long)all);
-    if (!strcmp(found, text)) return TRF_OK;
-    return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
-                     "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
+    return TRF__OK_IF(!strcmp(found, text), TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
+                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
 }

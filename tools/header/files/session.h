@@ -19,8 +19,6 @@
 #include "files/writing.h"
 #include "files/store.h"
 
-TRF__FOR_SIZE
-
 // >>session        a sampler in the middle of its sequences
 //
 //   generator      a tensor I32, in words: the number of sequences. For each sequence: the number
@@ -99,27 +97,23 @@ TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_sta
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
     const trf__destination to = { path, NULL, 0, NULL };
-    const trf_hooks *hooks;
-    int64_t n, i, count;
+    int64_t n, i;
     trf__session session;
-    trf__out out;
-    int32_t *words, *ids;
-    trf_status status;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
     TRF__TRY(trf__one_model(&sampler->ensemble, err));
-    hooks = &sampler->sampling.hooks;
-    count = sampler->count;
+    const trf_hooks *hooks = &sampler->sampling.hooks;
+    int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
     for (n = 1 + 6 * count + sampler->n_source, i = 0; i < count; i++)
         n += trf__all_ids(&sampler->sampled[i]) + 2 * trf__scored(&sampler->sampled[i].answer);
-    words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
+    int32_t *words = TRF__NEW(int32_t, hooks, n);
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
                                         "no memory for the data of a session"), path, err);
     words[0] = (int32_t)count;
-    ids = words + 1 + 6 * count;
+    int32_t *ids = words + 1 + 6 * count;
     if (sampler->n_source > 0)
         memcpy(ids, sampler->sources, (size_t)sampler->n_source * sizeof *ids);
     for (ids += sampler->n_source, i = 0; i < count; ids += trf__all_ids(&sampler->sampled[i++])) {
@@ -136,12 +130,12 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
         int64_t k, scored = trf__scored(answer);
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
-    out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
+    trf__out out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = sampler;
     /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
     session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
         ? 1 : (int)TRF__SESSION;
-    status = trf__weights_sum(sampler->model, &session.sum, err);
+    trf_status status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK)
         status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
@@ -153,8 +147,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum, double *each)
 {
     double total = 0;
-    int64_t k;
-    for (k = 0; k < scored; k++) {
+    for (int64_t k = 0; k < scored; k++) {
         double x = trf__get_double(words + 2 * k);
         if (!(x <= 0)) return 0;
         if (each) each[k] = x;
@@ -169,7 +162,7 @@ TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum
 TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n,
                                    int64_t format, int64_t ids[2])
 {
-    int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
+    int64_t count = n > 0 ? words[0] : -1, i, scores = 0, scored;
     const int32_t *l = words + 1;
     /* no product with count can overflow after this check */
     if (count < 0 || count > (n - 1) / 6) return -1;
@@ -181,7 +174,7 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
         ids[1] += l[count];
         scores += (int64_t)l[count] - l[2 * count] + l[3 * count];
     }
-    at = 1 + 6 * count + ids[0] + ids[1];
+    int64_t at = 1 + 6 * count + ids[0] + ids[1];
     if (format < 2 || at + 2 * scores != n) return format < 2 && at == n ? count : -1;
     for (l = words + 1, i = 0; i < count; i++, l++, at += 2 * scored) {
         scored = (int64_t)l[count] - l[2 * count] + l[3 * count];
@@ -200,12 +193,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    trf_batch batch;
-    trf_status status;
-    if (i < 0 || i != count)
-        return trf__fail(err, TRF_E_FORMAT, i, "generator",
-                         "sequence %lld of the session makes no sense", (long long)i);
-    TRF__ZERO(batch);
+    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
     batch.target.lengths = lengths + count;
@@ -213,12 +203,12 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     batch.target.ids = batch.source.ids + ids[0];
     batch.ordinal = ordinal;
     g->sampling = *rules;
-    status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
+    trf_status status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
     if (status != TRF_OK) g->sampling = before;
     for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 *
-                                                                      i);
+        s->answer.log_probability = trf__get_double(lengths + 4 * count + 2 * i);
+        s->answer.score = s->answer.log_probability;
         if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
         /* format 1 has only the sum of an answer's log-probabilities */
         if (format < 2) { s->answer.log_probabilities = NULL; continue; }
@@ -237,15 +227,12 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
 {
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
-    int64_t format, ordinal, sum, weights, i;
+    int64_t format, ordinal, sum, weights;
     int32_t *words;
-    size_t work;
-    trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
-    if (format < 1 || format > TRF__SESSION)
-        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
-                         "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
-                         (long long)format);
+    TRF__FAIL_IF(format < 1 || format > TRF__SESSION, TRF_E_UNSUPPORTED, format, "trf.generator",
+                 "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
+                 (long long)format);
     rules.allow_unk = 1;        /* format 1 allowed unk and had no window */
     rules.window = 0;
     rules.no_repeat_ngram = 0;  /* format 2 had none */
@@ -257,23 +244,20 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
-    if (sum != weights)
-        return trf__fail(err, TRF_E_STATE, -1, "trf.weights",
-                         "the session belongs to another model, or to other weights");
-    if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, "generator",
-                         "a session has one tensor, \"generator\", of type I32");
-    work = trf__bytes((int64_t)e.bytes, 1);
-    words = (int32_t *)trf__alloc(&g->sampling.hooks, work);
-    if (!words)
-        return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the data of a session");
-    status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
+    TRF__FAIL_IF(sum != weights, TRF_E_STATE, -1, "trf.weights",
+                 "the session belongs to another model, or to other weights");
+    TRF__FAIL_IF(file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") ||
+                 e.rank != 1, TRF_E_SHAPE, -1, "generator",
+                 "a session has one tensor, \"generator\", of type I32");
+    TRF__ALLOC(int32_t, words, &g->sampling.hooks, e.shape[0], "session",
+               "for the data of a session");
+    trf_status status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
-    for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
+    for (int64_t i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
     if (status == TRF_OK)
         status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
-    trf__free(&g->sampling.hooks, words, work);
+    TRF__FREE(&g->sampling.hooks, words, e.shape[0]);
     return status;
 }
 
@@ -282,15 +266,12 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_error own;
     trf_load_options options = trf_load_defaults();
     trf_file *file;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
     TRF__TRY(trf__one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
-    status = trf__session_read(sampler, file, err);
+    trf_status status = trf__session_read(sampler, file, err);
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
-
-TRF__FOR_SPEED

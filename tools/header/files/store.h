@@ -18,8 +18,6 @@
 #include "files/reading.h"
 #include "files/writing.h"
 
-TRF__FOR_SIZE
-
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
@@ -90,13 +88,11 @@ TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, doubl
                                     int64_t *whole, size_t bytes, trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
-    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole))
-        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key,
-                         real ? "" : "whole ", text);
-    if (real || bytes != 4 || *whole == (int64_t)(int32_t)*whole) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key,
-                     (long long)*whole);
+    TRF__FAIL_IF(!text, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
+    TRF__FAIL_IF(real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole), TRF_E_FORMAT,
+                 -1, key, "%s must be a %snumber, got \"%.40s\"", key, real ? "" : "whole ", text);
+    return TRF__OK_IF(real || bytes != 4 || *whole == (int64_t)(int32_t)*whole, TRF_E_FORMAT,
+                      *whole, key, "%s must fit into 32 bits, got %lld", key, (long long)*whole);
 }
 
 TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value,
@@ -119,8 +115,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
-                                  sizeof(type), \
-                                  err)); \
+                                  sizeof(type), err)); \
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
@@ -129,9 +124,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
-    int i;
     if (status != TRF_E_INVALID_ARG) return status;
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
     err->status = TRF_E_FORMAT;
     return TRF_E_FORMAT;
@@ -170,10 +164,10 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     return ours ? trf__file_fault(status, err) : status;
 }
 
-TRF__FN int trf__is_checkpoint(const trf_file *file)
+TRF__FN int trf__has_content(const trf_file *file, const char *what)
 {
     const char *content = trf_file_metadata(file, "trf.content");
-    return content && !strcmp(content, "checkpoint");
+    return content && !strcmp(content, what);
 }
 
 /* The layers of a checkpoint of a stage; 0 and 0: all. */
@@ -181,13 +175,13 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
                                    int64_t *end, trf_error *err)
 {
     *first = *end = 0;
-    if (!trf__is_checkpoint(file) || !trf_file_metadata(file, "trf.stage.end")) return TRF_OK;
+    if (!trf__has_content(file, "checkpoint") || !trf_file_metadata(file, "trf.stage.end"))
+        return TRF_OK;
     TRF__TRY(trf__read_int(file, "trf.stage.first", first, err));
     TRF__TRY(trf__read_int(file, "trf.stage.end", end, err));
     TRF__TRY(trf__file_fault(trf__check_layers(c, *first, *end, err), err));
-    if (*end - *first < c->encoder_layers + c->decoder_layers) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.stage.end",
-                     "expected a part of the layers, got all of them");
+    return TRF__OK_IF(*end - *first < c->encoder_layers + c->decoder_layers, TRF_E_FORMAT, -1,
+                      "trf.stage.end", "expected a part of the layers, got all of them");
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -210,10 +204,10 @@ static const trf__companion trf__companions[TRF__COMPANIONS] = {
 TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
-    size_t at = 0, length;
+    size_t at = 0;
     int32_t i, k = 0;
     while (k < 2 && file->count > 0) {
-        length = strlen(known[k]);
+        size_t length = strlen(known[k]);
         for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
             { }
         /* a prefix counts only if all names have it; after one, both are tried again */
@@ -229,9 +223,8 @@ TRF__FN void trf__find_wrapper(trf_file *file)
 TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
 {
     char whole[192];
-    int32_t index;
     snprintf(whole, sizeof whole, "%s%s%s", file->wrapper, prefix, name);
-    index = trf__file_find(file, whole);
+    int32_t index = trf__file_find(file, whole);
     if (index >= 0) return index;
     snprintf(whole, sizeof whole, "%stransformer.%s%s", file->wrapper, prefix, name);
     return trf__file_find(file, whole);
@@ -240,13 +233,12 @@ TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const
 /* A tensor of the file with another prefix before the name, or NULL. Only for messages. */
 TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
 {
-    size_t length = strlen(name), whole;
-    int32_t i;
-    for (i = 0; i < file->count; i++) {
+    size_t length = strlen(name);
+    for (int32_t i = 0; i < file->count; i++) {
         const char *other = file->entries[i].name;
-        whole = strlen(other);
-        if (whole > length && other[whole - length - 1] == '.' && !strcmp(other + whole - length,
-                name)) return other;
+        size_t whole = strlen(other);
+        if (whole > length && other[whole - length - 1] == '.' &&
+            !strcmp(other + whole - length, name)) return other;
     }
     return NULL;
 }
@@ -255,26 +247,31 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
                                      trf_error *err)
 {
     const char *other = trf__find_prefixed(file, p->name);
-    if (other)
-        return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                         "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: "
-                         "transformer., module., _orig_mod.", prefix, p->name, other);
+    TRF__FAIL_IF(other, TRF_E_SHAPE, -1, p->name,
+                 "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: transformer., "
+                 "module., _orig_mod.", prefix, p->name, other);
     return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                      "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
-/* Other names under which programs store a tied matrix: number 0, 1, ...; NULL after the last. */
-TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
+/* The tensors of a parameter, one a call: *number begins with 0. -1: there is no other. Programs
+   store a tied matrix under any of its names, or under several. */
+TRF__FN int32_t trf__next_tensor(const trf_file *file, const trf_model *model, const char *prefix,
+                                 const trf__param *p, int32_t *number)
 {
-    static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
-    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight"))
-        return number < 2 ? names[number] : NULL;
-    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight"))
-        return number < 1 ? names[0] : NULL;
-    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight"))
-        return number < 1 ? names[1] : NULL;
-    return NULL;
+    static const struct { trf_tying tying; char name[20], other[20]; } names[] = {
+        {TRF_TIED_ALL, "src_embed.weight", "generator.weight"},
+        {TRF_TIED_ALL, "src_embed.weight", "tgt_embed.weight"},
+        {TRF_TIED_DECODER, "tgt_embed.weight", "generator.weight"},
+        {TRF_TIED_EMBEDDINGS, "src_embed.weight", "tgt_embed.weight"}
+    };
+    int32_t index = -1, i;
+    while (index < 0 && (i = (*number)++) <= (int32_t)(sizeof names / sizeof *names))
+        if (i == 0) index = trf__find_tensor(file, prefix, p->name);
+        else if (names[i - 1].tying == model->config.tying && !strcmp(p->name, names[i - 1].name))
+            index = trf__find_tensor(file, prefix, names[i - 1].other);
+    return index;
 }
 
 /* Index of the scales of the rows of a matrix in 8 bits. */
@@ -282,19 +279,16 @@ TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry 
                                      trf_error *err)
 {
     char name[192];
-    const trf_file_entry *scales;
     snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
     *index = trf__file_find(file, name);
-    if (*index < 0)
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                         "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows",
-                         e->name, name);
-    scales = &file->entries[*index];
-    if (!strcmp(scales->dtype, "F32") && scales->rank == 1 && scales->shape[0] == e->shape[0])
-        return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)scales->begin, scales->name,
-                     "tensor \"%.100s\" must be of type F32 and shape (%lld)", scales->name,
-                     (long long)e->shape[0]);
+    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
+                 name);
+    const trf_file_entry *scales = &file->entries[*index];
+    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
+                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
+                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
+                      scales->name, (long long)e->shape[0]);
 }
 
 TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
@@ -302,18 +296,17 @@ TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
-    if (!trf__dtype_of(e->dtype)->code && !(trf__is_int8(e) && trf__is_matrix(p->start)))
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                         "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
-                         e->dtype);
-    if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
-        (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                     "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
-                     "shape (%lld, %lld)",
-                     e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank,
-                     (long long)(e->rank > 0 ? e->shape[0] : 1),
-                     (long long)(e->rank > 1 ? e->shape[1] : 1));
+    TRF__FAIL_IF(!trf__dtype_of(e->dtype)->code && !(trf__is_int8(e) && trf__is_matrix(p->start)),
+                 TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
+                 e->dtype);
+    return TRF__OK_IF(e->rank == p->rank && e->shape[0] == p->shape[0] &&
+                      (p->rank == 1 || e->shape[1] == p->shape[1]), TRF_E_SHAPE,
+                      (int64_t)e->begin, e->name,
+                      "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
+                      "shape (%lld, %lld)", e->name, p->rank, (long long)p->shape[0],
+                      (long long)p->shape[1], e->rank, (long long)(e->rank > 0 ? e->shape[0] : 1),
+                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
 /* Checks that every parameter has its tensor (with this prefix), in its shape. known[i] becomes 1
@@ -321,17 +314,13 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
 TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
                               char *known, const trf_file_entry **int8, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        int32_t index, n = 0, found = 0;
-        for (; name; name = trf__alias(&model->config, p, n++)) {
-            index = trf__find_tensor(file, prefix, name);
-            if (index < 0) continue;
+        int32_t index, n = 0;
+        char found = 0;
+        while ((index = trf__next_tensor(file, model, prefix, p, &n)) >= 0) {
             TRF__TRY(trf__match_shape(&file->entries[index], p, err));
-            known[index] = 1;
-            found = 1;
+            known[index] = found = 1;
             if (!trf__is_int8(&file->entries[index])) continue;
             *int8 = &file->entries[index];
             TRF__TRY(trf__match_scales(file, *int8, &index, err));
@@ -354,22 +343,19 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
                                       const trf_file_entry **int8, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
-    trf_status status;
-    int32_t i;
-    if (!known)
-        return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
-                         file->count);
-    status = trf__match(file, model, "", known, int8, err);
-    for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
+    char *known = TRF__NEW_ZEROED(char, hooks, (size_t)file->count);
+    TRF__FAIL_IF(!known, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
+                 file->count);
+    trf_status status = trf__match(file, model, "", known, int8, err);
+    for (int32_t i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
         if (trf__has_companion(file, model, &trf__companions[i]))
             status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
     /* vocabularies belong to no parameter, and are checked when they are read */
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
         if (index >= 0) known[index] = 1;
     }
-    for (i = 0; !status && i < file->count; i++)
+    for (int32_t i = 0; !status && i < file->count; i++)
         if (!known[i])
             status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin,
                                file->entries[i].name,
@@ -386,7 +372,6 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
                                    int format)
 {
     const trf_config *c = &model->config;
-    int32_t i;
     trf__add_metadata(notes, "format", "pt");
     trf__metadata_int(notes, "trf.format", c->label_kind ? TRF__FORMAT_MORE : format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
@@ -403,8 +388,8 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
         trf__metadata_int(notes, "trf.stage.first", model->layout.first);
         trf__metadata_int(notes, "trf.stage.end", model->layout.end);
     }
-    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
-                                                              model->metadata[i].value);
+    for (int32_t i = 0; i < model->n_metadata; i++)
+        trf__add_metadata(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
 /* Lists the vocabularies, last in their files because their odd sizes would misalign numbers.
@@ -412,8 +397,8 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
 TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
 {
     const trf_vocab *const vocabs[2] = {model->source, model->target};
-    int32_t i, n = 0;
-    for (i = 0; i < 2; i++) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
             out[n++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &bytes,
@@ -421,5 +406,3 @@ TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
     }
     return n;
 }
-
-TRF__FOR_SPEED

@@ -22,8 +22,6 @@
 #include "files/store.h"
 #include "files/stripes.h"
 
-TRF__FOR_SIZE
-
 // >>store-packed   a packed model as it lies in memory, mapped when it is loaded
 //
 //   tensors        trf.matrices and trf.numbers, of type U8: the packed matrices and everything
@@ -52,25 +50,22 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     const int format = layout->format;
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     trf_real numbers[ROWS * COLUMNS];
-    trf__pack pack;
     trf__crc crc;
-    trf_status status;
-    size_t bytes;
-    int32_t i;
     run.device.threads = 1;
     run.backend = trf__host_backend(run.device.vector_bytes);
-    bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
-    for (i = 0; i < ROWS * COLUMNS; i++)
+    size_t bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
+    for (int32_t i = 0; i < ROWS * COLUMNS; i++)
         numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
-    pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS, format);
-    if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
-    status = run.backend->open(&run, err);
+    trf__pack pack = trf__pack_of(trf__alloc_zeroed(&run.hooks, bytes), numbers, ROWS, COLUMNS,
+                                  format);
+    TRF__FAIL_IF(!pack.packed, TRF_E_NOMEM, -1, "weights", "no memory to pack");
+    trf_status status = run.backend->open(&run, err);
     if (!status) {
         run.backend->pack(&run, &pack);
         run.backend->close(&run);
         trf__crc_begin(&crc);
         trf__crc_add(&crc, pack.packed, bytes);
-        for (i = 0; i < layout->n_params; i++) {
+        for (int32_t i = 0; i < layout->n_params; i++) {
             int64_t at = layout->params[i].offset;
             if (at < 0) at = (int64_t)trf__affine_of(layout, i)->packed[format];
             trf__crc_add(&crc, &at, sizeof at);
@@ -106,28 +101,21 @@ TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destinat
                                      trf_weights weights, trf_error *err)
 {
     const void *const arenas[2] = {model->packed, model->weights};
-    trf__packed_notes notes;
     trf__out out[4];
-    int32_t n = 0, i;
-    if (weights != TRF_WEIGHTS_FULL && weights != trf__packed_weights_of[model->layout.format])
-        return trf__fail(err, TRF_E_STATE, -1, "weights",
-                         "the model is packed (%s): it can only be saved as it is",
-                         trf__packed_formats[model->layout.format]);
-    TRF__ZERO(notes);
+    int32_t n = 0;
+    TRF__FAIL_IF(weights != TRF_WEIGHTS_FULL &&
+                 weights != trf__packed_weights_of[model->layout.format], TRF_E_STATE, -1,
+                 "weights", "the model is packed (%s): it can only be saved as it is",
+                 trf__packed_formats[model->layout.format]);
+    TRF__ZEROED(trf__packed_notes, notes);
     notes.model = model;
     TRF__TRY(trf__packed_layout(model, notes.layout, err));
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = trf__packed_extent(model, i);
         out[n++] = trf__out_of("", trf__packed_names[i], "U8", 1, &bytes, arenas[i], &model->run);
     }
     n += trf__put_vocabs(out + n, model);
     return trf__file_write(&model->config.hooks, to, out, n, trf__metadata_packed, &notes, err);
-}
-
-TRF__FN int trf__is_packed(const trf_file *file)
-{
-    const char *content = trf_file_metadata(file, "trf.content");
-    return content && !strcmp(content, "packed");
 }
 
 /* Lays the model out as the file has it. */
@@ -141,22 +129,21 @@ TRF__FN trf_status trf__match_packed(const trf_file *file, trf_model *model, trf
     int format = 0;
     while (format < TRF__FORMATS && (!packed || strcmp(packed, trf__packed_formats[format])))
         format++;
-    if (format == TRF__FORMATS || !order || !layout)
-        return trf__fail(err, TRF_E_FORMAT, -1, "trf.packed",
-                         "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
-                         packed ? packed : "none");
+    TRF__FAIL_IF(format == TRF__FORMATS || !order || !layout, TRF_E_FORMAT, -1, "trf.packed",
+                 "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
+                 packed ? packed : "none");
     TRF__TRY(trf__run_weights(&run, &model->config, trf__packed_weights_of[format], err));
-    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device",
-                         "the device %s cannot use a packed file: load the file that it was made "
-                         "of", run.backend->name);
+    TRF__FAIL_IF(run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES, TRF_E_UNSUPPORTED, -1,
+                 "device",
+                 "the device %s cannot use a packed file: load the file that it was made of",
+                 run.backend->name);
     trf__lay_out_packed(model, format);
     TRF__TRY(trf__packed_layout(model, wanted, err));
-    if (!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted)) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
-                     "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
-                     "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
-                     "trf_model_save", layout, order, wanted, trf__byte_order());
+    return TRF__OK_IF(!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted),
+                      TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
+                      "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
+                      "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
+                      "trf_model_save", layout, order, wanted, trf__byte_order());
 }
 
 /* The entry of an arena, which must have the model's size. */
@@ -166,13 +153,11 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
     int32_t index = trf__file_find(file, trf__packed_names[numbers]);
     int64_t bytes = trf__packed_extent(model, numbers);
     const trf_file_entry *e = index < 0 ? NULL : &file->entries[index];
-    if (e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes) {
-        *entry = e;
-        return TRF_OK;
-    }
-    return trf__fail(err, TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
-                     "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
-                     trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
+    *entry = e;
+    return TRF__OK_IF(e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes,
+                      TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
+                      "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
+                      trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
 /* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
@@ -207,17 +192,15 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 {
     const trf_file_entry *arenas[2] = {NULL, NULL};
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    int32_t i, known = 2;
+    int32_t known = 2;
     TRF__TRY(trf__check_product_weights(options->weights, err));
     TRF__TRY(trf__match_packed(file, model, err));
-    for (i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 2; i++) {
         TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
         known += trf__file_find(file, trf__vocab_names[i]) >= 0;
     }
-    if (file->count != known)
-        return trf__fail(err, TRF_E_SHAPE, file->count, "tensors",
-                         "expected %d tensors in a packed file, got %d", (int)known,
-                         (int)file->count);
+    TRF__FAIL_IF(file->count != known, TRF_E_SHAPE, file->count, "tensors",
+                 "expected %d tensors in a packed file, got %d", (int)known, (int)file->count);
     if (!options->map || !trf__map_packed(file, model, arenas)) {
         trf__reading reading = trf__reading_of(file, model);
         TRF__TRY(trf__packed_weights(model, &model->run, err));
@@ -228,5 +211,3 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
     return trf__check_packed(model, &run, err);
 }
-
-TRF__FOR_SPEED

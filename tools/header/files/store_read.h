@@ -39,27 +39,15 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     trf_weights weights = options->weights;
     TRF__TRY(trf__check_product_weights(weights, err));
-    if (int8 && weights == TRF_WEIGHTS_BF16)
-        return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
-                         "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
-                         "that", int8->name);
+    TRF__FAIL_IF(int8 && weights == TRF_WEIGHTS_BF16, TRF_E_STATE, (int64_t)int8->begin, int8->name,
+                 "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of that",
+                 int8->name);
     if (int8) weights = TRF_WEIGHTS_INT8;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (weights != TRF_WEIGHTS_FULL ||
         (options->packed && run.backend->packs(&run.device, 0) == TRF__PACKS_MATRICES))
         trf__lay_out_packed(model, run.format);
     return TRF_OK;
-}
-
-/* The first tensor of a parameter, or -1: a tied matrix has several names. */
-TRF__FN int32_t trf__first_tensor(const trf_file *file, const trf_model *model,
-                                  const trf__param *p, const char *prefix)
-{
-    const char *name = p->name;
-    int32_t index = -1, n;
-    for (n = 0; name && index < 0; name = trf__alias(&model->config, p, n++))
-        index = trf__find_tensor(file, prefix, name);
-    return index;
 }
 
 /* Compares two tensors of one parameter, of which `other` was not read. */
@@ -70,9 +58,9 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
     const int int8 = trf__is_int8(a);
     trf_real x[EACH], y[EACH];
-    int64_t at, n;
+    int64_t n;
     int same = int8 == trf__is_int8(b);
-    for (at = 0; same && at < size; at += n) {
+    for (int64_t at = 0; same && at < size; at += n) {
         n = trf__min64(size - at, EACH);
         if (int8) {
             TRF__TRY(trf__file_bytes(file, one, (uint64_t)at, x, (size_t)n, err));
@@ -88,25 +76,19 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
         TRF__TRY(trf__match_scales(file, b, &other, err));
         return trf__same_tensor(file, one, other, a->shape[0], err);
     }
-    if (same) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
-                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
+    return TRF__OK_IF(same, TRF_E_SHAPE, -1, b->name,
+                      "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
 /* A matrix that has several names in the file must be equal under all of them. */
 TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
                                    trf_error *err)
 {
-    int32_t i, n, first, index;
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        first = trf__first_tensor(file, model, p, prefix);
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            index = trf__find_tensor(file, prefix, name);
-            if (index >= 0 && index != first)
-                TRF__TRY(trf__same_tensor(file, first, index, trf__param_size(p), err));
-        }
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
     }
     return TRF_OK;
 }
@@ -119,18 +101,17 @@ TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
     const trf__arena_of *to = (const trf__arena_of *)of;
     const trf__layout *layout = &r->model->layout;
-    int32_t i, packed, index;
-    for (packed = 0; packed < (to->companion ? 1 : 2); packed++)
-        for (i = 0; i < layout->n_params; i++) {
+    for (int32_t packed = 0; packed < (to->companion ? 1 : 2); packed++)
+        for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
             const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
-            index = trf__first_tensor(r->file, r->model, p,
-                                      to->companion ? to->companion->prefix : "");
+            const char *prefix = to->companion ? to->companion->prefix : "";
+            int32_t n = 0, index = trf__next_tensor(r->file, r->model, prefix, p, &n);
             if ((p->offset < 0) != packed || index < 0) continue;
-            if (a) trf__cut_tensor(r, &r->file->entries[index], a, (char *)r->model->packed +
-                                   a->packed[layout->format], a->out);
-            else trf__cut_tensor(r, &r->file->entries[index], NULL, to->arena + p->offset,
-                                 trf__param_size(p));
+            const trf_file_entry *e = &r->file->entries[index];
+            if (a) trf__cut_tensor(r, e, a, (char *)r->model->packed + a->packed[layout->format],
+                                   a->out);
+            else trf__cut_tensor(r, e, NULL, to->arena + p->offset, trf__param_size(p));
         }
 }
 
@@ -150,9 +131,8 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
 TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
 {
     trf_error damage;
-    trf_status status, checked;
-    status = trf__read_arena(file, model, NULL, model->weights, err);
-    checked = trf__file_check_crc(file, status ? &damage : err);
+    trf_status status = trf__read_arena(file, model, NULL, model->weights, err);
+    trf_status checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
     return checked;
@@ -166,34 +146,29 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
-    int64_t n = (int64_t)e->bytes, most = n, at, used;
+    const int whole = trf__is_subwords(kind);
+    const int64_t n = (int64_t)e->bytes, most = whole ? n : trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
+    int64_t used;
     trf_vocab *made = NULL;
-    trf_status status = TRF_OK;
-    int whole = trf__is_subwords(kind);
-    size_t work;
     char *bytes;
-    if (!whole) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
-    work = trf__bytes(most, 1);
-    bytes = (char *)trf__alloc(hooks, work);
-    if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
+    TRF__ALLOC(char, bytes, hooks, most, e->name, "to read a vocabulary");
     if (whole) {
-        status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
+        trf_status status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
         if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
-        trf__free(hooks, bytes, work);
+        TRF__FREE(hooks, bytes, most);
         return status;
     }
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = used = 0; !status && at < n; at += used) {
+    trf_status status = trf_vocab_create(&made, kind, hooks, err);
+    for (int64_t at = used = 0; !status && at < n; at += used) {
         int64_t piece = trf__min64(most, n - at);
         status = trf__file_fetch(&file->from, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
-    trf__free(hooks, bytes, work);
+    TRF__FREE(hooks, bytes, most);
     return trf__vocab_finished(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
-TRF__COLD
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab,
                                    const trf_hooks *hooks, trf_error *err)
 {
@@ -202,16 +177,14 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     trf_file_entry e = trf_file_at(file, index);
     int number;
     if (!kind && index < 0) return TRF_OK;
-    if (!kind || index < 0 || strcmp(e.dtype, "U8"))
-        return trf__fail(err, TRF_E_FORMAT, -1, name,
-                         "a vocabulary needs a metadata entry and a tensor of type U8, both called "
-                         "%s", name);
+    TRF__FAIL_IF(!kind || index < 0 || strcmp(e.dtype, "U8"), TRF_E_FORMAT, -1, name,
+                 "a vocabulary needs a metadata entry and a tensor of type U8, both called %s",
+                 name);
     for (number = 0; number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number]);
          number++) { }
-    if (number == TRF_TOKEN_KIND_COUNT)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
-                         "this version knows words, characters, sentencepiece, wordpiece and "
-                         "byte_bpe, got \"%.40s\"", kind);
+    TRF__FAIL_IF(number == TRF_TOKEN_KIND_COUNT, TRF_E_UNSUPPORTED, -1, name,
+                 "this version knows words, characters, sentencepiece, wordpiece and byte_bpe, got "
+                 "\"%.40s\"", kind);
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
@@ -232,15 +205,14 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
 /* Keeps texts that the library did not write: the program's own, and those of other programs. */
 TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, trf_error *err)
 {
-    size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
-    trf__meta *list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    const trf_hooks *hooks = &model->config.hooks;
+    trf__meta *list;
     size_t texts = 0;
     trf_status status;
-    int32_t i, n = 0;
-    if (!list)
-        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
-                         (int)file->n_meta);
-    for (i = 0; i < file->n_meta; i++) {
+    int32_t n = 0;
+    TRF__ALLOC(trf__meta, list, hooks, file->n_meta, "metadata", "for %d metadata entries",
+               (int)file->n_meta);
+    for (int32_t i = 0; i < file->n_meta; i++) {
         const trf__meta *text = (const trf__meta *)file->by_key[i];
         if (trf__our_key(text->key)) continue;
         texts += strlen(text->key) + strlen(text->value);
@@ -249,11 +221,10 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     if (n > TRF__META_LOADED || texts > TRF__META_LOADED_BYTES)
         status = trf__fail(err, TRF_E_LIMIT, n, "metadata",
                            "%d metadata entries of other programs, %llu bytes in all; the limits "
-                           "are %d and %d",
-                           (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
-                           (int)TRF__META_LOADED_BYTES);
+                           "are %d and %d", (int)n, (unsigned long long)texts,
+                           (int)TRF__META_LOADED, (int)TRF__META_LOADED_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
-    trf__free(&model->config.hooks, list, bytes);
+    TRF__FREE(hooks, list, file->n_meta);
     return status;
 }
 
@@ -265,7 +236,7 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
     const trf_file_entry *int8 = NULL;
     if (options->weights != TRF_WEIGHTS_FULL || options->packed)
         TRF__TRY(trf__needs_whole(model, err));
-    TRF__TRY(trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err));
+    TRF__TRY(trf__match_tensors(file, model, trf__has_content(file, "checkpoint"), &int8, err));
     TRF__TRY(trf__read_format(model, int8, options, err));
     TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
                                   : trf__model_weights(model, err));
@@ -273,20 +244,19 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
 }
 
 /* Makes a model from an open file: configuration, weights, vocabularies, other metadata. */
-TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
 {
     trf_config config;
     trf_model *model;
-    trf_status status;
     int64_t first, end;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__read_stage(file, &config, &first, &end, err));
     TRF__TRY(trf__stage_without_weights(&model, &config, (int32_t)first, (int32_t)end, err));
     trf__find_wrapper(file);
-    if (trf__is_packed(file)) status = trf__load_packed(file, model, options, err);
-    else status = trf__load_tensors(file, model, options, err);
+    trf_status status = trf__has_content(file, "packed")
+                      ? trf__load_packed(file, model, options, err)
+                      : trf__load_tensors(file, model, options, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
@@ -295,21 +265,18 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
-    trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
+    TRF__BEGIN_NEW(model);
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__model_read(model, file, options, err);
+    trf_status status = trf__model_read(model, file, options, err);
     trf_file_close(file);
     return trf__name_file(status, path ? path : "memory", err);
 }

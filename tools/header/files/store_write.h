@@ -21,8 +21,6 @@
 #include "files/store.h"
 #include "files/store_packed.h"
 
-TRF__FOR_SIZE
-
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
@@ -32,8 +30,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
                             const trf_real *arena, trf_weights weights)
 {
     static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
-    int32_t i;
-    for (i = 0; i < model->layout.n_params; i++, out++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
         int full = weights != TRF_WEIGHTS_F16 && !trf__is_matrix(p->start);
         *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
@@ -60,43 +57,39 @@ TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
 TRF__FN trf_status trf__row_scales_find(trf__row_scales *of, const trf_model *model, trf_error *err)
 {
     const trf__layout *layout = &model->layout;
-    int64_t at = 0, row;
-    int32_t i;
-    for (i = 0; i < layout->n_params; i++)
-        for (row = 0; trf__is_matrix(layout->params[i].start) && row < layout->params[i].shape[0];
-             row++, at++) {
-            const trf__param *p = &layout->params[i];
-            float scale;
+    int64_t at = 0;
+    for (int32_t i = 0; i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        const int64_t rows = trf__is_matrix(p->start) ? p->shape[0] : 0;
+        for (int64_t row = 0; row < rows; row++, at++) {
             TRF__TRY(trf__arena_get(model, model->weights, p->offset + row * p->shape[1], of->row,
                                     p->shape[1], err));
-            scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
-            if (!trf__is_finite((double)scale))
-                return trf__fail(err, TRF_E_NONFINITE, row, p->name,
-                                 "tensor \"%.100s\": row %lld has a number that is infinite or not "
-                                 "a number, and 8 bits cannot hold it", p->name, (long long)row);
+            float scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
+            TRF__FAIL_IF(!trf__is_finite((double)scale), TRF_E_NONFINITE, row, p->name,
+                         "tensor \"%.100s\": row %lld has a number that is infinite or not a "
+                         "number, and 8 bits cannot hold it", p->name, (long long)row);
             of->scales[at] = of->inverses[at] != 0 ? scale : 1;
         }
+    }
     return TRF_OK;
 }
 
 TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *model, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    trf_status status;
-    int32_t i;
     TRF__ZERO(*of);
-    for (i = 0; i < model->layout.n_params; i++) {
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
         if (!trf__is_matrix(p->start)) continue;
         of->n += p->shape[0];
         of->longest = trf__max64(of->longest, p->shape[1]);
     }
-    of->scales = (float *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->scales));
-    of->inverses = (trf_real *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->inverses));
-    of->row = (trf_real *)trf__alloc(hooks, trf__bytes(of->longest, sizeof *of->row));
-    status = of->scales && of->inverses && of->row ? trf__row_scales_find(of, model, err)
-        : trf__fail(err, TRF_E_NOMEM, -1, "scales", "no memory for the scales of %lld rows",
-                    (long long)of->n);
+    of->scales = TRF__NEW(float, hooks, of->n);
+    of->inverses = TRF__NEW(trf_real, hooks, of->n);
+    of->row = TRF__NEW(trf_real, hooks, of->longest);
+    trf_status status = TRF__OK_IF(of->scales && of->inverses && of->row, TRF_E_NOMEM, -1, "scales",
+                                   "no memory for the scales of %lld rows", (long long)of->n);
+    if (!status) status = trf__row_scales_find(of, model, err);
     if (status != TRF_OK) trf__row_scales_free(of, hooks);
     return status;
 }
@@ -105,8 +98,8 @@ TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *mode
 TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf__row_scales *of)
 {
     int64_t at = 0;
-    int32_t i, n = model->layout.n_params, all = n;
-    for (i = 0; i < n; i++) {
+    int32_t n = model->layout.n_params, all = n;
+    for (int32_t i = 0; i < n; i++) {
         const trf__param *p = &model->layout.params[i];
         char name[sizeof p->name + sizeof TRF__SCALE];
         if (!trf__is_matrix(p->start)) continue;
@@ -123,42 +116,37 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
    checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
    them. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
-                                    const trf_real *const *companions,
-                                    trf__notes notes, const void *of,
-                                    const trf__destination *to, trf_weights weights, trf_error *err)
+                                    const trf_real *const *companions, trf__notes notes,
+                                    const void *of, const trf__destination *to,
+                                    trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const char *name = to->path ? to->path : "memory";
-    int32_t n = model->layout.n_params, all = n, i;
-    size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
-    trf__row_scales scales;
-    trf__out *out;
-    trf_status status;
-    TRF__ZERO(scales);
-    TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
-    if (!companions) TRF__TRY(trf__name_file(trf__needs_whole(model, err), name, err));
-    TRF__TRY(trf__name_file(trf__check_sums(&model->config, weights, err), name, err));
-    if (weights == TRF_WEIGHTS_INT8)
-        TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
-    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    const int32_t n = model->layout.n_params;
+    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)n + 2;
+    int32_t all = n;
+    TRF__ZEROED(trf__row_scales, scales);
+    TRF__TRY(trf__needs_floats(model, err));
+    if (!companions) TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_sums(&model->config, weights, err));
+    if (weights == TRF_WEIGHTS_INT8) TRF__TRY(trf__row_scales_of(&scales, model, err));
+    trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, most);
     if (!out) {
         trf__row_scales_free(&scales, hooks);
-        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                        "no memory for a list of tensors"), name, err);
+        return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of tensors");
     }
     trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (i = 0; companions && i < TRF__COMPANIONS; i++) {
+    for (int32_t i = 0; companions && i < TRF__COMPANIONS; i++) {
         if (!companions[i]) continue;
         trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
                        TRF_WEIGHTS_FULL);
         all += n;
     }
     all += trf__put_vocabs(out + all, model);
-    status = trf__file_write(hooks, to, out, all, notes, of, err);
-    trf__free(hooks, out, bytes);
+    trf_status status = trf__file_write(hooks, to, out, all, notes, of, err);
+    TRF__FREE(hooks, out, most);
     trf__row_scales_free(&scales, hooks);
-    return trf__name_file(status, name, err);
+    return status;
 }
 
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
@@ -170,9 +158,8 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
     TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
                               err));
-    if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                     "a build with TRF_DOUBLE has no weights of 8 bits");
+    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4, TRF_E_UNSUPPORTED, -1,
+                      "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
@@ -184,11 +171,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
-    if (model->packed)
-        return trf__name_file(trf__write_packed(model, &to, weights, err), path ? path : "memory",
-                              err);
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    trf_status status = model->packed ? trf__write_packed(model, &to, weights, err)
+                      : trf__write_model(model, model->weights, NULL, trf__metadata_model, model,
+                                         &to, weights, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }
-
-TRF__FOR_SPEED

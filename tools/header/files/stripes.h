@@ -64,8 +64,7 @@ typedef struct trf__reading {
 
 TRF__FN trf__reading trf__reading_of(trf_file *file, const trf_model *model)
 {
-    trf__reading r;
-    TRF__ZERO(r);
+    TRF__ZEROED(trf__reading, r);
     r.file = file;
     r.model = model;
     r.sums = trf_file_metadata(file, "trf.crc32") != NULL;
@@ -81,15 +80,14 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
     const int format = r->model->layout.format, in_file = trf__dtype_of(e->dtype)->bytes;
     const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
     const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
-    int64_t each = TRF__STRIPE / (in * wide), first;
-    trf__stripe stripe;
-    TRF__ZERO(stripe);
+    int64_t each = TRF__STRIPE / (in * wide);
+    TRF__ZEROED(trf__stripe, stripe);
     stripe.entry = e;
     stripe.matrix = matrix;
     if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
     r->packs |= matrix != NULL;
     r->longest = (size_t)trf__max64((int64_t)r->longest, trf__min64(each, n) * in * wide);
-    for (first = 0; first < n; first += each) {
+    for (int64_t first = 0; first < n; first += each) {
         stripe.first = first;
         stripe.n = trf__min64(each, n - first);
         stripe.bytes = (uint64_t)(stripe.n * in * in_file);
@@ -108,22 +106,21 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
 TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
                                    const trf__stripe_reader *reader, trf_error *err)
 {
-    const trf_file_entry *e = stripe->entry, *scales;
+    const trf_file_entry *e = stripe->entry;
     const int64_t in = stripe->matrix->in;
-    const char *bad;
     int32_t of;
     int64_t i;
     TRF__TRY(trf__match_scales(r->file, e, &of, err));
-    scales = &r->file->entries[of];
+    const trf_file_entry *scales = &r->file->entries[of];
     TRF__TRY(trf__file_numbers(r->file, of, stripe->first, reader->scales, stripe->n, err));
     for (i = 0; i < stripe->n; i++)
-        if (!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
-              reader->scales[i] <= (trf_real)(FLT_MAX / 128)))
-            return trf__fail(err, TRF_E_FORMAT, stripe->first + i, scales->name,
-                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
-                             scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST,
-                             FLT_MAX / 128.0, (double)reader->scales[i]);
-    bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
+        TRF__FAIL_IF(!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
+                     reader->scales[i] <= (trf_real)(FLT_MAX / 128)), TRF_E_FORMAT,
+                     stripe->first + i, scales->name,
+                     "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
+                     scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST, FLT_MAX / 128.0,
+                     (double)reader->scales[i]);
+    const char *bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
     if (!bad) return TRF_OK;
     i = stripe->first * in + (bad - reader->bytes);
     return trf__fail(err, TRF_E_FORMAT, i, e->name,
@@ -179,21 +176,17 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
     const int as_is = !dtype->code || trf__is_own(dtype);
     char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
-    const trf_real *numbers;
-    size_t i;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
     if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
     if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
     if (dtype->code) {
         if (!place && !as_is) to = (char *)reader->numbers;
-        numbers = (const trf_real *)(void *)to;
+        const trf_real *numbers = (const trf_real *)(void *)to;
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
                                       (trf_real *)(void *)to, err));
-        for (i = 0; r->nonnegative && i < n; i++)
-            if (!(numbers[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, stripe->first + (int64_t)i, e->name,
-                                 "a second moment must not be negative, got %g",
-                                 (double)numbers[i]);
+        for (size_t i = 0; r->nonnegative && i < n; i++)
+            TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
+                         "a second moment must not be negative, got %g", (double)numbers[i]);
     }
     if (place) return TRF_OK;
     device->backend->upload(device, stripe->to, to, dtype->code ? n * sizeof(trf_real) : n);
@@ -217,10 +210,9 @@ TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile
 /* Keeps the checksums of the tensors. The stripes of one follow each other. */
 TRF__FN void trf__keep_sums(trf__reading *r)
 {
-    int64_t i;
     uint64_t last = 0;
     uint32_t power = 0;
-    for (i = 0; i < r->n_stripes; i++) {
+    for (int64_t i = 0; i < r->n_stripes; i++) {
         const trf__stripe *stripe = &r->stripes[i];
         trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
         if (stripe->first == 0) sum->value = 0;
@@ -252,25 +244,21 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     trf__run *run = &r->run;
     const int apart = !run->backend->on_host;
     trf_status status = TRF_OK;
-    size_t each, all;
     char *memory;
-    int64_t threads, i;
-    int opens;
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     /* for a device apart, and where threads cannot read one file, one of them reads */
-    threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
     run->device.threads = (int32_t)threads;
     r->longest = (r->longest + 63) / 64 * 64;
-    each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
-    all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
-                        trf__bytes(r->n_stripes, sizeof *r->stripes));
-    memory = (char *)trf__alloc(&run->hooks, all);
-    if (!memory) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+    size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
+    size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
+                               trf__bytes(r->n_stripes, sizeof *r->stripes));
+    TRF__ALLOC(char, memory, &run->hooks, all, "weights", "to read weights");
     r->readers = (trf__stripe_reader *)(void *)(memory + (size_t)threads * each);
     r->stripes = (trf__stripe *)(void *)(r->readers + threads);
-    for (i = 0; i < threads; i++) {
+    for (int64_t i = 0; i < threads; i++) {
         trf__stripe_reader *reader = &r->readers[i];
         reader->bytes = memory + (size_t)i * each;
         reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
@@ -279,7 +267,7 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     }
     r->n_stripes = 0;
     cut(r, of);
-    opens = r->packs || threads > 1;
+    int opens = r->packs || threads > 1;
     if (opens) status = run->backend->open(run, err);
     if (status == TRF_OK) {
         if (r->packs && apart) r->device = (char *)run->backend->alloc(run, each);

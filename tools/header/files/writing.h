@@ -48,14 +48,12 @@ typedef struct trf__destination {
 TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
                              const int64_t *shape, const void *data, const trf__run *device)
 {
-    trf__out out;
-    int32_t k;
-    TRF__ZERO(out);
+    TRF__ZEROED(trf__out, out);
     snprintf(out.name, sizeof out.name, "%s%s", prefix, name);
     out.rank = rank;
     out.dtype = dtype;
     out.bytes = (uint64_t)trf__dtype_of(dtype)->bytes;
-    for (k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
+    for (int32_t k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
     out.data = data;
     out.device = device;
     return out;
@@ -81,22 +79,21 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
 {
     char sum[16];
     uint64_t at = 0;
-    int32_t i, k;
     snprintf(sum, sizeof sum, "%08lx", (unsigned long)crc);
     trf__put_text(text, "{\"__metadata__\":{\"trf.crc32\":");
     trf__put_string(text, sum);
     if (text->crc) text->sum = trf__text_sum(text->crc, "trf.crc32", sum);
     if (notes) notes(text, of);
-    for (i = 0; text->crc && i < n; i++)
+    for (int32_t i = 0; text->crc && i < n; i++)
         text->sum += trf__tensor_sum(text->crc, tensors[i].name, tensors[i].dtype, tensors[i].rank,
                                      tensors[i].shape);
     trf__putf(text, ",\"trf.header_crc32\":\"%08lx\"}", (unsigned long)text->sum);
-    for (i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) {
         trf__put_text(text, ",");
         trf__put_string(text, tensors[i].name);
         trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
-        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld",
-                                                        (long long)tensors[i].shape[k]);
+        for (int32_t k = 0; k < tensors[i].rank; k++)
+            trf__putf(text, k ? ",%lld" : "%lld", (long long)tensors[i].shape[k]);
         trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
@@ -110,21 +107,19 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
-    uint64_t bits, whole, rest, middle, kept;
-    uint32_t sign;
+    uint64_t bits;
     /* bits 0 to 51 of a double are its fraction; bit 52 is the hidden leading one */
-    int exponent, shift;
     memcpy(&bits, &x, sizeof bits);
-    sign = (uint32_t)(bits >> 63) << 15;
-    exponent = (int)(bits >> 52 & 2047) - 1023;
-    whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
+    uint32_t sign = (uint32_t)(bits >> 63) << 15;
+    int exponent = (int)(bits >> 52 & 2047) - 1023;
+    uint64_t whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
     if (exponent == 1024)
         return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
-    shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
+    int shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
     if (shift > 53) return sign;                        /* less than half of the smallest; also 0 */
-    kept = whole >> shift;
-    rest = whole & (((uint64_t)1 << shift) - 1);
-    middle = (uint64_t)1 << (shift - 1);
+    uint64_t kept = whole >> shift;
+    uint64_t rest = whole & (((uint64_t)1 << shift) - 1);
+    uint64_t middle = (uint64_t)1 << (shift - 1);
     /* a carry out of the fraction raises the exponent, as it should */
     kept += rest > middle || (rest == middle && (kept & 1));
     if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
@@ -134,18 +129,16 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 
 /* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
 TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
-                                     uint64_t at,
-                                     unsigned char *chunk, trf_error *err)
+                                         uint64_t at, unsigned char *chunk, trf_error *err)
 {
     const int fraction = out->dtype[0] == 'B' ? 7 : 10;
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
-    size_t i;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t bits = trf__bits_of_16((double)from[i], fraction);
-        if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
-            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
-                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
-                             out->name, (unsigned long long)(at + i), (double)from[i], out->dtype);
+        TRF__FAIL_IF((bits & infinite) == infinite && trf__is_finite((double)from[i]),
+                     TRF_E_NONFINITE, (int64_t)(at + i), out->name,
+                     "tensor \"%.100s\": number %llu is %g, which %s cannot hold", out->name,
+                     (unsigned long long)(at + i), (double)from[i], out->dtype);
         trf__to_little(chunk + 2 * i, bits, 2);
     }
     return TRF_OK;
@@ -155,8 +148,8 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
 TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
                                   unsigned char *chunk)
 {
-    int64_t i, some;
-    for (i = 0; i < n; i += some) {
+    int64_t some;
+    for (int64_t i = 0; i < n; i += some) {
         int8_t sixteen[TRF__WIDE] = {0};
         trf_real inverse = out->inverses[(at + i) / out->columns];
         some = trf__min64(trf__min64(TRF__WIDE, n - i), out->columns - (at + i) % out->columns);
@@ -175,7 +168,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     /* bytes of a number in memory */
     size_t own = width == 2 || out->inverses ? sizeof(trf_real) : (size_t)width;
     uint64_t left = (out->bytes - at) / (uint64_t)width;
-    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
+    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own);
     uint64_t begin = at / (uint64_t)width * own;
     if (!out->device) from = (const unsigned char *)out->data + begin;
     else {
@@ -192,7 +185,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     if (width == 2)
         return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
                                      at / (uint64_t)width, chunk, err);
-    for (i = 0; i < *bytes; i += (size_t)width) {
+    for (size_t i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
@@ -202,56 +195,60 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     return TRF_OK;
 }
 
-/* The checksum of all tensors in the order of the file. */
-TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
-{
-    unsigned char chunk[TRF__CHUNK];
-    trf__crc crc;
-    uint64_t at;
-    size_t bytes;
-    int32_t i;
-    trf__crc_begin(&crc);
-    for (i = 0; i < n; i++)
-        for (at = 0; at < tensors[i].bytes; at += bytes) {
-            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
-            trf__crc_add(&crc, chunk, bytes);
-        }
-    *sum = crc.value;
-    return TRF_OK;
-}
-
 // >>file-save      tensors of any device into a file or into memory
 //
 // trf__file_write is the only writer: models, checkpoints, sessions and trf_file_save use it.
 
-/* Appends bytes to a file that is being saved, or to memory if `to` is NULL. */
-TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
+/* Where bytes go: into a checksum, into a file that is being saved, or into memory. */
+typedef struct trf__sink {
+    trf__crc *crc;
+    const trf__saving *file;
+    unsigned char *memory;
+} trf__sink;
+
+TRF__FN trf_status trf__out_put(trf__sink *to, const void *bytes, size_t n, trf_error *err)
 {
-    if (to) return trf__write_all(to->fd, bytes, n);
-    memcpy(*memory, bytes, n);
-    *memory += n;
-    return 0;
+    if (to->crc) trf__crc_add(to->crc, bytes, n);
+    else if (to->file) {
+        int error = trf__write_all(to->file->fd, bytes, n);
+        if (error) return trf__fail_io(err, error, to->file->temporary, "write it");
+    } else { memcpy(to->memory, bytes, n); to->memory += n; }
+    return TRF_OK;
+}
+
+/* Puts the data of all tensors, in the order of the file. */
+TRF__FN trf_status trf__out_data(trf__sink *to, const trf__out *tensors, int32_t n, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK];
+    size_t bytes;
+    for (int32_t i = 0; i < n; i++)
+        for (uint64_t at = 0; at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
+            TRF__TRY(trf__out_put(to, chunk, bytes, err));
+        }
+    return TRF_OK;
+}
+
+/* Their checksum. */
+TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
+{
+    trf__crc crc;
+    trf__sink to = { &crc, NULL, NULL };
+    trf__crc_begin(&crc);
+    TRF__TRY(trf__out_data(&to, tensors, n, err));
+    *sum = crc.value;
+    return TRF_OK;
 }
 
 /* Writes the length, the header and the data. */
-TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header,
-                                  size_t header_bytes,
-                                  const trf__out *tensors, int32_t n, trf_error *err)
+TRF__FN trf_status trf__out_write(trf__sink *to, const trf__text *header, const trf__out *tensors,
+                                  int32_t n, trf_error *err)
 {
-    unsigned char chunk[TRF__CHUNK], *at_memory = (unsigned char *)memory;
-    uint64_t at;
-    size_t bytes;
-    int32_t i;
-    int error;
-    trf__to_little(chunk, header_bytes, 8);
-    error = trf__out_put(to, &at_memory, chunk, 8);
-    if (!error) error = trf__out_put(to, &at_memory, header, header_bytes);
-    for (i = 0; i < n; i++)
-        for (at = 0; !error && at < tensors[i].bytes; at += bytes) {
-            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
-            error = trf__out_put(to, &at_memory, chunk, bytes);
-        }
-    return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
+    unsigned char length[8];
+    trf__to_little(length, header->n, 8);
+    TRF__TRY(trf__out_put(to, length, 8, err));
+    TRF__TRY(trf__out_put(to, header->to, header->n, err));
+    return trf__out_data(to, tensors, n, err);
 }
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
@@ -259,17 +256,14 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                                  int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
-    int32_t i;
     if (to->path) return TRF_OK;
-    for (i = 0; i < n; i++) bytes += tensors[i].bytes;
-    if (bytes > SIZE_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can hold",
-                         (unsigned long long)bytes);
+    for (int32_t i = 0; i < n; i++) bytes += tensors[i].bytes;
+    TRF__FAIL_IF(bytes > SIZE_MAX, TRF_E_LIMIT, -1, "size",
+                 "%llu bytes are more than memory can hold", (unsigned long long)bytes);
     if (to->bytes) *to->bytes = (size_t)bytes;
-    if (bytes <= to->size) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size",
-                     "expected room for %llu bytes, got %llu",
-                     (unsigned long long)bytes, (unsigned long long)to->size);
+    return TRF__OK_IF(bytes <= to->size, TRF_E_LIMIT, (int64_t)to->size, "size",
+                      "expected room for %llu bytes, got %llu", (unsigned long long)bytes,
+                      (unsigned long long)to->size);
 }
 
 /* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
@@ -280,37 +274,30 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
+    trf__sink sink = { NULL, to->path ? &saving : NULL, (unsigned char *)to->memory };
     trf__crc crc;
-    trf__text header;
-    size_t bytes;
     uint32_t sum;
-    trf_status status;
-    if (to->path && !*to->path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    TRF__ZERO(header);
+    TRF__FAIL_IF(to->path && !*to->path, TRF_E_INVALID_ARG, -1, "path",
+                 "expected a path, got nothing");
+    TRF__ZEROED(trf__text, header);
     trf__put_header(&header, tensors, n, notes, of, 0);
-    bytes = header.n;
-    if (bytes > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, -1, "header",
-                         "names and metadata need a header of %llu bytes, the limit is %d",
-                         (unsigned long long)bytes, (int)TRF__FILE_HEADER);
+    size_t bytes = header.n;
+    TRF__FAIL_IF(bytes > TRF__FILE_HEADER, TRF_E_LIMIT, -1, "header",
+                 "names and metadata need a header of %llu bytes, the limit is %d",
+                 (unsigned long long)bytes, (int)TRF__FILE_HEADER);
     TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
-    header.to = (char *)trf__alloc(hooks, bytes);
-    if (!header.to)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
-                         (unsigned long long)bytes);
+    TRF__ALLOC(char, header.to, hooks, bytes, "memory", "for a header of %llu bytes",
+               (unsigned long long)bytes);
     /* the sizes are known and the memory suffices: only now the data are read */
-    status = trf__out_crc(tensors, n, &sum, err);
+    trf_status status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
         header.n = 0;
         trf__crc_begin(&crc);
         header.crc = &crc;
         trf__put_header(&header, tensors, n, notes, of, sum);
-        if (to->path) {
-            status = trf__save_begin(&saving, hooks, to->path, err);
-            if (!status) status = trf__out_write(&saving, NULL, header.to, bytes, tensors, n, err);
-            status = trf__save_end(&saving, hooks, status, err);
-        } else status = trf__out_write(NULL, to->memory, header.to, bytes, tensors, n, err);
+        if (to->path) status = trf__save_begin(&saving, hooks, to->path, err);
+        if (!status) status = trf__out_write(&sink, &header, tensors, n, err);
+        if (to->path) status = trf__save_end(&saving, hooks, status, err);
     }
     trf__free(hooks, header.to, bytes);
     return status;
@@ -323,9 +310,8 @@ TRF__FN trf_status trf__save_to(trf__destination *to, const char *path,
     TRF__ZERO(*to);
     to->path = path;
     if (options && options->bytes) *options->bytes = 0;
-    if (path && options && options->memory)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                         "expected a path or memory, got both");
+    TRF__FAIL_IF(path && options && options->memory, TRF_E_INVALID_ARG, -1, "memory",
+                 "expected a path or memory, got both");
     if (path) return TRF_OK;
     if (!options || (!options->memory && (options->size > 0 || !options->bytes)))
         return trf__fail_null(err, "path");
@@ -347,14 +333,12 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 {
     for (*n = 0; texts && *texts; texts += 2, ++*n) {
         TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
-        if (!texts[1] || !strncmp(texts[0], "trf.", 4))
-            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata", texts[1]
-                             ? "metadata entry %d: the key %.100s is reserved for the library"
-                             : "metadata entry %d: the key %.100s has no value", (int)*n, texts[0]);
+        TRF__FAIL_IF(!texts[1] || !strncmp(texts[0], "trf.", 4), TRF_E_INVALID_ARG, *n, "metadata",
+                     "metadata entry %d: the key %.100s %s", (int)*n, texts[0],
+                     texts[1] ? "is reserved for the library" : "has no value");
         TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
-        if (*n == TRF__META_MOST)
-            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d metadata entries",
-                             (int)TRF__META_MOST);
+        TRF__FAIL_IF(*n == TRF__META_MOST, TRF_E_LIMIT, *n, "metadata",
+                     "more than %d metadata entries", (int)TRF__META_MOST);
     }
     return TRF_OK;
 }
@@ -365,22 +349,17 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 {
     int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
                                                that */
-    int32_t k;
-    if (!t->name)
-        return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
+    TRF__FAIL_IF(!t->name, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
-    if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
-        (!t->data && !t->device && trf_tensor_count(t) > 0))
-        return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
-                         "tensor %d: expected a rank of 0 to %d, data, and a name other than "
-                         "__metadata__", (int)i, (int)TRF_MAX_RANK);
-    for (k = 0; k < t->rank; k++) {
+    TRF__FAIL_IF(!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
+                 (!t->data && !t->device && trf_tensor_count(t) > 0), TRF_E_INVALID_ARG, i, t->name,
+                 "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
+                 (int)i, (int)TRF_MAX_RANK);
+    for (int32_t k = 0; k < t->rank; k++) {
         if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
-        if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
-            return trf__fail(err, TRF_E_SHAPE, i, t->name,
-                             "the shape of tensor %d has a negative extent, or is too large",
-                             (int)i);
+        TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
+                     "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }
     /* a tensor without data in the host's memory is on its device */
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape,
@@ -403,27 +382,23 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     const trf__destination to = { path, NULL, 0, NULL };
     trf__out *out;
     const void **items;
-    size_t bytes, work;
-    int32_t i, n_texts;
+    int32_t n_texts;
     trf_status status = TRF_OK;
     if (!tensors && n != 0) return trf__fail_null(err, "tensors");
     TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     TRF__TRY(trf__texts_check(metadata, &n_texts, err));
-    bytes = trf__bytes(n, sizeof *out);
-    work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
+    size_t bytes = trf__bytes(n, sizeof *out);
+    size_t work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     items = (const void **)trf__alloc(hooks, work);
     if (!out || !items)
         status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
-    for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
     if (!status)
-        status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
-    for (i = 0; !status && i < n; i++) {
+        status = trf__file_unique(NULL, items, metadata, n_texts, 2 * sizeof *metadata, "key", err);
+    for (int32_t i = 0; !status && i < n; i++)
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
-        items[i] = &tensors[i];
-    }
-    if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
+    if (!status) status = trf__file_unique(NULL, items, tensors, n, sizeof *tensors, "tensor", err);
     if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
     trf__free(hooks, (void *)items, work);
     trf__free(hooks, out, bytes);
@@ -435,8 +410,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
                                  const char *const *metadata, const trf_hooks *hooks,
                                  trf_error *err)
 {
-    trf_hooks none;
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_hooks, none);
     TRF__TRY(trf__begin(path, "path", err));
     return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err),
                           path, err);
@@ -444,8 +418,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 
 TRF_API trf_load_options trf_load_defaults(void)
 {
-    trf_load_options options;
-    TRF__ZERO(options);
+    TRF__ZEROED(trf_load_options, options);
     options.max_bytes = (uint64_t)64 << 30;
     options.map = 1;
     options.device = trf_device_default();
@@ -454,18 +427,16 @@ TRF_API trf_load_options trf_load_defaults(void)
 
 TRF_API void trf_file_close(trf_file *file)
 {
-    trf_hooks hooks;
     if (!file) return;
-    hooks = file->hooks;
+    trf_hooks hooks = file->hooks;
     if (file->from.fd >= 0) trf__close(file->from.fd);
     trf__free(&hooks, file, file->allocated);
 }
 
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 {
-    trf_file_entry none;
     if (file && index >= 0 && index < file->count) return file->entries[index];
-    TRF__ZERO(none);
+    TRF__ZEROED(trf_file_entry, none);
     return none;
 }
 
@@ -484,13 +455,11 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
                                    const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
-    trf_os_facts facts;
     uint64_t length = 0;
     trf_status status = TRF_OK;
-    TRF__ZERO(facts);
-    if (chosen.max_bytes == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
-                         "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__ZEROED(trf_os_facts, facts);
+    TRF__FAIL_IF(chosen.max_bytes == 0, TRF_E_INVALID_ARG, -1, "max_bytes",
+                 "expected a limit above 0 (trf_load_defaults), got 0");
     TRF__TRY(trf__hooks_check(&chosen.hooks, err));
     if (!from.memory) {
         TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
@@ -524,17 +493,13 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
                                  trf_error *err)
 {
     trf__origin from = { NULL, -1, path, 0 };
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
+    TRF__BEGIN_NEW(file);
     if (options && options->memory) {
-        trf__origin memory = { NULL, -1, "memory", 0 };
-        if (path)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
-                             "expected a path or memory, got both");
-        memory.memory = (const unsigned char *)options->memory;
-        memory.size = options->memory_bytes;
-        from = memory;
-    } else if (!path || !*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+        TRF__FAIL_IF(path, TRF_E_INVALID_ARG, -1, "memory", "expected a path or memory, got both");
+        from.path = "memory";
+        from.memory = (const unsigned char *)options->memory;
+        from.size = options->memory_bytes;
+    } else TRF__FAIL_IF(!path || !*path, TRF_E_INVALID_ARG, -1, "path",
+                        "expected a path, got nothing");
     return trf__name_file(trf__file_start(file, from, options, err), from.path, err);
 }
