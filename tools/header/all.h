@@ -211,22 +211,17 @@ TRF__FOR_SIZE
 #include "search/sampling.h"
 #include "search/sampler.h"
 
+#include "files/container.h"
+
 TRF__FOR_SPEED
 
-#include "files/container.h"
 #include "files/reading.h"
 #include "files/writing.h"
-
-TRF__FOR_SIZE
-
-#include "files/store.h"
-
-TRF__FOR_SPEED
-
 #include "files/stripes.h"
 
 TRF__FOR_SIZE
 
+#include "files/store.h"
 #include "files/store_packed.h"
 #include "files/store_read.h"
 #include "files/store_write.h"

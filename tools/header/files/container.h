@@ -245,7 +245,6 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 }
 
 /* Reads the header. No other text may follow its object, only blanks. */
-TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
     trf_error *err = s->err;

@@ -17,6 +17,7 @@
 #include "files/container.h"
 #include "files/reading.h"
 #include "files/writing.h"
+#include "files/stripes.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
@@ -27,27 +28,25 @@
 //                      optimizer.v.NAME; and if there are any, the moving average and the best
 //                      weights of trf_trainer_learn: average.NAME and best.NAME. A matrix of type
 //                      I8 has the scales of its rows beside it, NAME_scale of type F32. The last,
-//                      of type U8,
-//                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
-//                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
-//                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
+//                      of type U8, are trf.source_vocab and trf.target_vocab: the tokens from id 4
+//                      on, each followed by a NUL, or a SentencePiece model, with ids of its own if
+//                      it has any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
 //   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of
 //                      format 12 is not 0; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
 //                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
 //                      byte_bpe; trf.crc32 of the data, and trf.header_crc32 of these texts, names
-//                      and shapes (>>files). A
-//                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
-//                      trf.stage.first and .end, the layers that it has; with a corpus,
-//                      trf.corpus.epoch, .batch and .fingerprint; from trf_trainer_learn,
-//                      trf.learn.FIELD of trf_learn_state; with frozen parameters, trf.frozen: 1 or
-//                      0 for each, in the order of trf_model_parameter. For a parameter that is
-//                      frozen or was, trf.missed.NAME: the number of updates that it missed; if it
-//                      is frozen now, less the number of all updates when it froze. "format": "pt"
-//                      is for users of PyTorch. All other keys belong to the program
-//                      (trf_model_set_metadata), or come from the file that the model was loaded
-//                      from.
+//                      and shapes (>>files). A checkpoint adds trf.train.FIELD, trf.step and
+//                      trf.updates; for a stage, trf.stage.first and .end, the layers that it has;
+//                      with a corpus, trf.corpus.epoch, .batch and .fingerprint; from
+//                      trf_trainer_learn, trf.learn.FIELD of trf_learn_state; with frozen
+//                      parameters, trf.frozen: 1 or 0 for each, in the order of
+//                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
+//                      the number of updates that it missed; if it is frozen now, less the number
+//                      of all updates when it froze. "format": "pt" is for users of PyTorch. All
+//                      other keys belong to the program (trf_model_set_metadata), or come from the
+//                      file that the model was loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -138,19 +137,15 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 {
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
-    trf_status status;
     int64_t format;
     /* fields that an older format lacks keep their defaults */
     *c = trf_config_preset(TRF_TINY);
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
-            return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
-                             "the file has format %lld, of transformer.h %.20s; this is "
-                             TRF_VERSION
-                             ", which reads formats %d to %d",
-                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_MORE);
+        TRF__FAIL_IF(format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE, TRF_E_UNSUPPORTED,
+                     format, "trf.format", "the file has format %lld, of transformer.h %.20s; this "
+                     "is " TRF_VERSION ", which reads formats %d to %d", (long long)format,
+                     version ? version : "0.1", (int)TRF__FORMAT_READ, (int)TRF__FORMAT_MORE);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -160,7 +155,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                           "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    status = trf_config_check(c, NULL, err);
+    trf_status status = trf_config_check(c, NULL, err);
     return ours ? trf__file_fault(status, err) : status;
 }
 
@@ -193,8 +188,6 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
    whether all of them must be 0 or more, and whether a file may lack them. */
 typedef struct trf__companion { const char *prefix; int nonnegative, optional; } trf__companion;
 enum { TRF__COMPANIONS = 4 };
-/* The scales of a matrix in 8 bits are a tensor with its name and this. */
-#define TRF__SCALE "_scale"
 static const trf__companion trf__companions[TRF__COMPANIONS] = {
     {"optimizer.m.", 0, 0}, {"optimizer.v.", 1, 0}, {"average.", 0, 1}, {"best.", 0, 1}
 };
@@ -230,26 +223,18 @@ TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const
     return trf__file_find(file, whole);
 }
 
-/* A tensor of the file with another prefix before the name, or NULL. Only for messages. */
-TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
-{
-    size_t length = strlen(name);
-    for (int32_t i = 0; i < file->count; i++) {
-        const char *other = file->entries[i].name;
-        size_t whole = strlen(other);
-        if (whole > length && other[whole - length - 1] == '.' &&
-            !strcmp(other + whole - length, name)) return other;
-    }
-    return NULL;
-}
-
+/* The file may have the tensor with another prefix before its name: then the message says so. */
 TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, const trf__param *p,
                                      trf_error *err)
 {
-    const char *other = trf__find_prefixed(file, p->name);
-    TRF__FAIL_IF(other, TRF_E_SHAPE, -1, p->name,
-                 "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: transformer., "
-                 "module., _orig_mod.", prefix, p->name, other);
+    for (int32_t i = 0; i < file->count; i++) {
+        const char *other = file->entries[i].name;
+        const size_t whole = strlen(other), length = strlen(p->name);
+        TRF__FAIL_IF(whole > length && other[whole - length - 1] == '.' &&
+                     !strcmp(other + whole - length, p->name), TRF_E_SHAPE, -1, p->name,
+                     "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: "
+                     "transformer., module., _orig_mod.", prefix, p->name, other);
+    }
     return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                      "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
@@ -273,25 +258,6 @@ TRF__FN int32_t trf__next_tensor(const trf_file *file, const trf_model *model, c
             index = trf__find_tensor(file, prefix, names[i - 1].other);
     return index;
 }
-
-/* Index of the scales of the rows of a matrix in 8 bits. */
-TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
-                                     trf_error *err)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
-    *index = trf__file_find(file, name);
-    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
-                 name);
-    const trf_file_entry *scales = &file->entries[*index];
-    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
-                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
-                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
-                      scales->name, (long long)e->shape[0]);
-}
-
-TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
 
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)

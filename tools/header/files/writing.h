@@ -117,13 +117,12 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
         return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
     int shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
     if (shift > 53) return sign;                        /* less than half of the smallest; also 0 */
-    uint64_t kept = whole >> shift;
+    uint64_t kept = whole >> shift, middle = (uint64_t)1 << (shift - 1);
     uint64_t rest = whole & (((uint64_t)1 << shift) - 1);
-    uint64_t middle = (uint64_t)1 << (shift - 1);
     /* a carry out of the fraction raises the exponent, as it should */
     kept += rest > middle || (rest == middle && (kept & 1));
-    if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
-        - ((uint64_t)1 << fraction);
+    /* the leading one, which is kept too, is 1 in the exponent */
+    if (exponent >= lowest) kept += (uint64_t)(exponent - lowest) << fraction;
     return sign | (kept > infinite ? infinite : (uint32_t)kept);
 }
 
@@ -270,8 +269,8 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
    unique. */
 TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
-                                   const trf__out *tensors,
-                                   int32_t n, trf__notes notes, const void *of, trf_error *err)
+                                   const trf__out *tensors, int32_t n, trf__notes notes,
+                                   const void *of, trf_error *err)
 {
     trf__saving saving;
     trf__sink sink = { NULL, to->path ? &saving : NULL, (unsigned char *)to->memory };
@@ -347,8 +346,7 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 TRF__COLD
 TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
-    int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
-                                               that */
+    int64_t most = sizeof(trf_real);    /* bytes with each dimension at least 1, as readers check */
     TRF__FAIL_IF(!t->name, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
@@ -380,28 +378,24 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
                                      trf_error *err)
 {
     const trf__destination to = { path, NULL, 0, NULL };
-    trf__out *out;
-    const void **items;
     int32_t n_texts;
-    trf_status status = TRF_OK;
     if (!tensors && n != 0) return trf__fail_null(err, "tensors");
     TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     TRF__TRY(trf__texts_check(metadata, &n_texts, err));
-    size_t bytes = trf__bytes(n, sizeof *out);
-    size_t work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
-    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
-    items = (const void **)trf__alloc(hooks, work);
-    if (!out || !items)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
+    const int64_t longer = trf__max64(n, n_texts);
+    trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, n);
+    const void **items = TRF__NEW(const void *, hooks, longer);
+    trf_status status = TRF__OK_IF(out && items, TRF_E_NOMEM, -1, "tensors",
+                                   "no memory for %d tensors", (int)n);
     if (!status)
         status = trf__file_unique(NULL, items, metadata, n_texts, 2 * sizeof *metadata, "key", err);
     for (int32_t i = 0; !status && i < n; i++)
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
     if (!status) status = trf__file_unique(NULL, items, tensors, n, sizeof *tensors, "tensor", err);
     if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
-    trf__free(hooks, (void *)items, work);
-    trf__free(hooks, out, bytes);
+    trf__free(hooks, (void *)items, trf__bytes(longer, sizeof *items));
+    TRF__FREE(hooks, out, n);
     return status;
 }
 
@@ -456,7 +450,6 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
     uint64_t length = 0;
-    trf_status status = TRF_OK;
     TRF__ZEROED(trf_os_facts, facts);
     TRF__FAIL_IF(chosen.max_bytes == 0, TRF_E_INVALID_ARG, -1, "max_bytes",
                  "expected a limit above 0 (trf_load_defaults), got 0");
@@ -466,16 +459,15 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
         from.size = facts.size;
     }
     /* before anything is allocated: a size is the cheapest check */
-    if (from.size > chosen.max_bytes)
-        status = trf__fail(err, TRF_E_LIMIT, -1, from.path,
-                           "file is %llu bytes, the limit is %llu (max_bytes)",
-                           (unsigned long long)from.size, (unsigned long long)chosen.max_bytes);
+    trf_status status = TRF__OK_IF(from.size <= chosen.max_bytes, TRF_E_LIMIT, -1, from.path,
+                                   "file is %llu bytes, the limit is %llu (max_bytes)",
+                                   (unsigned long long)from.size,
+                                   (unsigned long long)chosen.max_bytes);
     if (!status) status = trf__file_length(&from, &length, err);
     if (!status) {
         *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
-        if (!*file)
-            status = trf__fail(err, TRF_E_NOMEM, -1, "memory",
-                               "no memory for a header of %llu bytes", (unsigned long long)length);
+        status = TRF__OK_IF(*file, TRF_E_NOMEM, -1, "memory",
+                            "no memory for a header of %llu bytes", (unsigned long long)length);
     }
     if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
     /* from here on closing the file closes fd */
