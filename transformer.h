@@ -34310,24 +34310,18 @@ TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
     enum { EACH = 64 };
     const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
     size_t i = 0;
-    for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
-        uint16_t h[EACH], any = 0;
-        memcpy(h, p + 2 * i, sizeof h);
-        for (int k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
-        if (any & 0x8000u) break;
+#define TRF__FINITE(type, mine, one) \
+    for (; (mine) && i + EACH <= n; i += EACH) { \
+        const type sign = (type)((type)1 << (8 * sizeof(type) - 1)); \
+        type w[EACH], any = 0; \
+        memcpy(w, p + sizeof(type) * i, sizeof w); \
+        for (int k = 0; k < EACH; k++) any |= (type)((w[k] & ~sign) + (one)); \
+        if (any & sign) break; \
     }
-    for (; code == 'F' && i + EACH <= n; i += EACH) {
-        uint32_t w[EACH], any = 0;
-        memcpy(w, p + 4 * i, sizeof w);
-        for (int k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
-        if (any & 0x80000000u) break;
-    }
-    for (; code == 'D' && i + EACH <= n; i += EACH) {
-        uint64_t w[EACH], any = 0;
-        memcpy(w, p + 8 * i, sizeof w);
-        for (int k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
-        if (any >> 63) break;
-    }
+    TRF__FINITE(uint16_t, code == 'B' || code == 'H', one)
+    TRF__FINITE(uint32_t, code == 'F', 0x00800000u)
+    TRF__FINITE(uint64_t, code == 'D', (uint64_t)1 << 52)
+#undef TRF__FINITE
     return i;
 }
 
@@ -35485,11 +35479,11 @@ TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
     size_t at = 0;
-    int32_t i, k = 0;
+    int32_t k = 0;
     while (k < 2 && file->count > 0) {
         size_t length = strlen(known[k]);
-        for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
-            { }
+        int32_t i = 0;
+        while (i < file->count && !strncmp(file->entries[i].name + at, known[k], length)) i++;
         /* a prefix counts only if all names have it; after one, both are tried again */
         if (i < file->count || at + length >= sizeof file->wrapper) { k++; continue; }
         at += length;
@@ -35745,8 +35739,7 @@ TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destinat
                  weights != trf__packed_weights_of[model->layout.format], TRF_E_STATE, -1,
                  "weights", "the model is packed (%s): it can only be saved as it is",
                  trf__packed_formats[model->layout.format]);
-    TRF__ZEROED(trf__packed_notes, notes);
-    notes.model = model;
+    trf__packed_notes notes = { model, "" };
     TRF__TRY(trf__packed_layout(model, notes.layout, err));
     for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = trf__packed_extent(model, i);
@@ -35999,13 +35992,12 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     const char *kind = trf_file_metadata(file, name);
     int32_t index = trf__file_find(file, name);
     trf_file_entry e = trf_file_at(file, index);
-    int number;
+    int number = 0;
     if (!kind && index < 0) return TRF_OK;
     TRF__FAIL_IF(!kind || index < 0 || strcmp(e.dtype, "U8"), TRF_E_FORMAT, -1, name,
                  "a vocabulary needs a metadata entry and a tensor of type U8, both called %s",
                  name);
-    for (number = 0; number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number]);
-         number++) { }
+    while (number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number])) number++;
     TRF__FAIL_IF(number == TRF_TOKEN_KIND_COUNT, TRF_E_UNSUPPORTED, -1, name,
                  "this version knows words, characters, sentencepiece, wordpiece and byte_bpe, got "
                  "\"%.40s\"", kind);
@@ -36285,11 +36277,7 @@ TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus
 }
 
 enum { TRF__KEY_SIZE = 160 };
-
-TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
-{
-    snprintf(to, size, "trf.missed.%s", p->name);
-}
+#define TRF__MISSED "trf.missed.%s"
 
 /* The fields of trf_learn_state. A file has all of them or none. */
 #define TRF__LEARN_FIELDS(X) \
@@ -36322,7 +36310,7 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
     for (int32_t i = 0; i < layout->n_params; i++)
         if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
-            trf__missed_key(key, sizeof key, &layout->params[i]);
+            snprintf(key, sizeof key, TRF__MISSED, layout->params[i].name);
             trf__metadata_int(notes, key, trainer->missed[i]);
         }
     if (resume->corpus) {
@@ -36455,7 +36443,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     if (frozen) memcpy(t->frozen, frozen, n);
     for (int32_t i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
-        trf__missed_key(key, sizeof key, &layout->params[i]);
+        snprintf(key, sizeof key, TRF__MISSED, layout->params[i].name);
         t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
                                            never */
         if (!trf_file_metadata(file, key)) continue;
@@ -36610,10 +36598,7 @@ TRF__FN void trf__put_double(int32_t *words, double x)
 
 TRF__FN double trf__get_double(const int32_t *words)
 {
-    uint64_t bits = (uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return trf__from_double((uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32);
 }
 
 /* What trf__metadata_session needs. */
@@ -41253,4 +41238,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 21606625
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3574226385

@@ -50,11 +50,7 @@ TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus
 }
 
 enum { TRF__KEY_SIZE = 160 };
-
-TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
-{
-    snprintf(to, size, "trf.missed.%s", p->name);
-}
+#define TRF__MISSED "trf.missed.%s"
 
 /* The fields of trf_learn_state. A file has all of them or none. */
 #define TRF__LEARN_FIELDS(X) \
@@ -87,7 +83,7 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
     for (int32_t i = 0; i < layout->n_params; i++)
         if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
-            trf__missed_key(key, sizeof key, &layout->params[i]);
+            snprintf(key, sizeof key, TRF__MISSED, layout->params[i].name);
             trf__metadata_int(notes, key, trainer->missed[i]);
         }
     if (resume->corpus) {
@@ -220,7 +216,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     if (frozen) memcpy(t->frozen, frozen, n);
     for (int32_t i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
-        trf__missed_key(key, sizeof key, &layout->params[i]);
+        snprintf(key, sizeof key, TRF__MISSED, layout->params[i].name);
         t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
                                            never */
         if (!trf_file_metadata(file, key)) continue;

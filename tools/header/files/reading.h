@@ -212,24 +212,18 @@ TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
     enum { EACH = 64 };
     const uint32_t one = code == 'B' ? 0x0080u : 0x0400u;
     size_t i = 0;
-    for (; (code == 'B' || code == 'H') && i + EACH <= n; i += EACH) {
-        uint16_t h[EACH], any = 0;
-        memcpy(h, p + 2 * i, sizeof h);
-        for (int k = 0; k < EACH; k++) any |= (uint16_t)((h[k] & 0x7FFFu) + one);
-        if (any & 0x8000u) break;
+#define TRF__FINITE(type, mine, one) \
+    for (; (mine) && i + EACH <= n; i += EACH) { \
+        const type sign = (type)((type)1 << (8 * sizeof(type) - 1)); \
+        type w[EACH], any = 0; \
+        memcpy(w, p + sizeof(type) * i, sizeof w); \
+        for (int k = 0; k < EACH; k++) any |= (type)((w[k] & ~sign) + (one)); \
+        if (any & sign) break; \
     }
-    for (; code == 'F' && i + EACH <= n; i += EACH) {
-        uint32_t w[EACH], any = 0;
-        memcpy(w, p + 4 * i, sizeof w);
-        for (int k = 0; k < EACH; k++) any |= (w[k] & 0x7FFFFFFFu) + 0x00800000u;
-        if (any & 0x80000000u) break;
-    }
-    for (; code == 'D' && i + EACH <= n; i += EACH) {
-        uint64_t w[EACH], any = 0;
-        memcpy(w, p + 8 * i, sizeof w);
-        for (int k = 0; k < EACH; k++) any |= (w[k] & INT64_MAX) + ((uint64_t)1 << 52);
-        if (any >> 63) break;
-    }
+    TRF__FINITE(uint16_t, code == 'B' || code == 'H', one)
+    TRF__FINITE(uint32_t, code == 'F', 0x00800000u)
+    TRF__FINITE(uint64_t, code == 'D', (uint64_t)1 << 52)
+#undef TRF__FINITE
     return i;
 }
 

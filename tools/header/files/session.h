@@ -67,10 +67,7 @@ TRF__FN void trf__put_double(int32_t *words, double x)
 
 TRF__FN double trf__get_double(const int32_t *words)
 {
-    uint64_t bits = (uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return trf__from_double((uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32);
 }
 
 /* What trf__metadata_session needs. */

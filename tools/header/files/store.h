@@ -198,11 +198,11 @@ TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
     size_t at = 0;
-    int32_t i, k = 0;
+    int32_t k = 0;
     while (k < 2 && file->count > 0) {
         size_t length = strlen(known[k]);
-        for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
-            { }
+        int32_t i = 0;
+        while (i < file->count && !strncmp(file->entries[i].name + at, known[k], length)) i++;
         /* a prefix counts only if all names have it; after one, both are tried again */
         if (i < file->count || at + length >= sizeof file->wrapper) { k++; continue; }
         at += length;

@@ -107,8 +107,7 @@ TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destinat
                  weights != trf__packed_weights_of[model->layout.format], TRF_E_STATE, -1,
                  "weights", "the model is packed (%s): it can only be saved as it is",
                  trf__packed_formats[model->layout.format]);
-    TRF__ZEROED(trf__packed_notes, notes);
-    notes.model = model;
+    trf__packed_notes notes = { model, "" };
     TRF__TRY(trf__packed_layout(model, notes.layout, err));
     for (int32_t i = 0; i < 2; i++) {
         int64_t bytes = trf__packed_extent(model, i);

@@ -175,13 +175,12 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     const char *kind = trf_file_metadata(file, name);
     int32_t index = trf__file_find(file, name);
     trf_file_entry e = trf_file_at(file, index);
-    int number;
+    int number = 0;
     if (!kind && index < 0) return TRF_OK;
     TRF__FAIL_IF(!kind || index < 0 || strcmp(e.dtype, "U8"), TRF_E_FORMAT, -1, name,
                  "a vocabulary needs a metadata entry and a tensor of type U8, both called %s",
                  name);
-    for (number = 0; number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number]);
-         number++) { }
+    while (number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number])) number++;
     TRF__FAIL_IF(number == TRF_TOKEN_KIND_COUNT, TRF_E_UNSUPPORTED, -1, name,
                  "this version knows words, characters, sentencepiece, wordpiece and byte_bpe, got "
                  "\"%.40s\"", kind);
