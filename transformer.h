@@ -13329,16 +13329,12 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
 {
     trf_real high = 2, middle = 0, few[TRF__DRAW_FEW + TRF__WIDE];  /* no weight reaches 2 */
     double many, sum, at_low = (double)n, above = 0, above_sum = 0, left = 0, left_sum = 0;
-    uint32_t a, b;
     while (low < high) {
 #if TRF__REAL_BYTES == 4
-        memcpy(&a, &low, sizeof a);
-        memcpy(&b, &high, sizeof b);
+        const uint32_t a = trf__float_bits(low), b = trf__float_bits(high);
         if (b - a < 2) break;
-        a += (b - a) / 2;
-        memcpy(&middle, &a, sizeof middle);
+        middle = trf__float_of(a + (b - a) / 2);
 #else
-        (void)a; (void)b;
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif
@@ -34642,9 +34638,10 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 }
 
 /* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
-TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
+TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const void *numbers, size_t n,
                                          uint64_t at, unsigned char *chunk, trf_error *err)
 {
+    const trf_real *from = (const trf_real *)numbers;
     const int fraction = out->dtype[0] == 'B' ? 7 : 10;
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
     for (size_t i = 0; i < n; i++) {
@@ -34659,9 +34656,10 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
 }
 
 /* Writes n numbers in 8 bits each, as trf__int8_pack rounds them. */
-TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
+TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const void *numbers, int64_t n, int64_t at,
                                   unsigned char *chunk)
 {
+    const trf_real *from = (const trf_real *)numbers;
     int64_t some;
     for (int64_t i = 0; i < n; i += some) {
         int8_t sixteen[TRF__WIDE] = {0};
@@ -34691,15 +34689,9 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
         TRF__TRY(out->device->backend->sync(out->device, err));
     }
     *bytes = n * (size_t)width;
-    if (out->inverses) {
-        trf__chunk_of_8_bits(out, (const trf_real *)(const void *)from, (int64_t)n, (int64_t)at,
-                             chunk);
-        return TRF_OK;
-    }
-    if (width == 2)
-        return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
-                                     at / (uint64_t)width, chunk, err);
-    for (size_t i = 0; i < *bytes; i += (size_t)width) {
+    if (width == 2) return trf__chunk_of_16_bits(out, from, n, at / 2, chunk, err);
+    if (out->inverses) trf__chunk_of_8_bits(out, from, (int64_t)n, (int64_t)at, chunk);
+    else for (size_t i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
@@ -36101,9 +36093,10 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. */
-TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
-                            const trf_real *arena, trf_weights weights)
+/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
+   many there are. */
+TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
+                               const trf_real *arena, trf_weights weights)
 {
     static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
     for (int32_t i = 0; i < model->layout.n_params; i++, out++) {
@@ -36112,6 +36105,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
         *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
                            p->shape, arena + p->offset, &model->run);
     }
+    return model->layout.n_params;
 }
 
 /* The scales of all rows of all matrices, in the order of parameters, for a file of 8 bits. */
@@ -36197,9 +36191,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                                     trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const int32_t n = model->layout.n_params;
-    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)n + 2;
-    int32_t all = n;
+    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)model->layout.n_params + 2;
     TRF__ZEROED(trf__row_scales, scales);
     TRF__TRY(trf__needs_floats(model, err));
     if (!companions) TRF__TRY(trf__needs_whole(model, err));
@@ -36210,14 +36202,12 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
         trf__row_scales_free(&scales, hooks);
         return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of tensors");
     }
-    trf__put_arena(out, model, "", arena, weights);
+    int32_t all = trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (int32_t i = 0; companions && i < TRF__COMPANIONS; i++) {
-        if (!companions[i]) continue;
-        trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
-                       TRF_WEIGHTS_FULL);
-        all += n;
-    }
+    for (int i = 0; companions && i < TRF__COMPANIONS; i++)
+        if (companions[i])
+            all += trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
+                                  TRF_WEIGHTS_FULL);
     all += trf__put_vocabs(out + all, model);
     trf_status status = trf__file_write(hooks, to, out, all, notes, of, err);
     TRF__FREE(hooks, out, most);
@@ -41238,4 +41228,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3574226385
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4033433260

@@ -192,16 +192,12 @@ TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, dou
 {
     trf_real high = 2, middle = 0, few[TRF__DRAW_FEW + TRF__WIDE];  /* no weight reaches 2 */
     double many, sum, at_low = (double)n, above = 0, above_sum = 0, left = 0, left_sum = 0;
-    uint32_t a, b;
     while (low < high) {
 #if TRF__REAL_BYTES == 4
-        memcpy(&a, &low, sizeof a);
-        memcpy(&b, &high, sizeof b);
+        const uint32_t a = trf__float_bits(low), b = trf__float_bits(high);
         if (b - a < 2) break;
-        a += (b - a) / 2;
-        memcpy(&middle, &a, sizeof middle);
+        middle = trf__float_of(a + (b - a) / 2);
 #else
-        (void)a; (void)b;
         middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
 #endif

@@ -25,9 +25,10 @@
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. */
-TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
-                            const trf_real *arena, trf_weights weights)
+/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
+   many there are. */
+TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
+                               const trf_real *arena, trf_weights weights)
 {
     static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
     for (int32_t i = 0; i < model->layout.n_params; i++, out++) {
@@ -36,6 +37,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
         *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
                            p->shape, arena + p->offset, &model->run);
     }
+    return model->layout.n_params;
 }
 
 /* The scales of all rows of all matrices, in the order of parameters, for a file of 8 bits. */
@@ -121,9 +123,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                                     trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const int32_t n = model->layout.n_params;
-    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)n + 2;
-    int32_t all = n;
+    const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)model->layout.n_params + 2;
     TRF__ZEROED(trf__row_scales, scales);
     TRF__TRY(trf__needs_floats(model, err));
     if (!companions) TRF__TRY(trf__needs_whole(model, err));
@@ -134,14 +134,12 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
         trf__row_scales_free(&scales, hooks);
         return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of tensors");
     }
-    trf__put_arena(out, model, "", arena, weights);
+    int32_t all = trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (int32_t i = 0; companions && i < TRF__COMPANIONS; i++) {
-        if (!companions[i]) continue;
-        trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
-                       TRF_WEIGHTS_FULL);
-        all += n;
-    }
+    for (int i = 0; companions && i < TRF__COMPANIONS; i++)
+        if (companions[i])
+            all += trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
+                                  TRF_WEIGHTS_FULL);
     all += trf__put_vocabs(out + all, model);
     trf_status status = trf__file_write(hooks, to, out, all, notes, of, err);
     TRF__FREE(hooks, out, most);

@@ -127,9 +127,10 @@ TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 }
 
 /* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
-TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
+TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const void *numbers, size_t n,
                                          uint64_t at, unsigned char *chunk, trf_error *err)
 {
+    const trf_real *from = (const trf_real *)numbers;
     const int fraction = out->dtype[0] == 'B' ? 7 : 10;
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
     for (size_t i = 0; i < n; i++) {
@@ -144,9 +145,10 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
 }
 
 /* Writes n numbers in 8 bits each, as trf__int8_pack rounds them. */
-TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
+TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const void *numbers, int64_t n, int64_t at,
                                   unsigned char *chunk)
 {
+    const trf_real *from = (const trf_real *)numbers;
     int64_t some;
     for (int64_t i = 0; i < n; i += some) {
         int8_t sixteen[TRF__WIDE] = {0};
@@ -176,15 +178,9 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
         TRF__TRY(out->device->backend->sync(out->device, err));
     }
     *bytes = n * (size_t)width;
-    if (out->inverses) {
-        trf__chunk_of_8_bits(out, (const trf_real *)(const void *)from, (int64_t)n, (int64_t)at,
-                             chunk);
-        return TRF_OK;
-    }
-    if (width == 2)
-        return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
-                                     at / (uint64_t)width, chunk, err);
-    for (size_t i = 0; i < *bytes; i += (size_t)width) {
+    if (width == 2) return trf__chunk_of_16_bits(out, from, n, at / 2, chunk, err);
+    if (out->inverses) trf__chunk_of_8_bits(out, from, (int64_t)n, (int64_t)at, chunk);
+    else for (size_t i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
