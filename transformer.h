@@ -35003,293 +35003,6 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     return trf__name_file(trf__file_start(file, from, options, err), from.path, err);
 }
 
-// >>stripes        tensors in stripes, which all threads read
-//
-// A stripe is some numbers of a tensor, or some rows of a matrix that is packed. A thread reads its
-// bytes into a buffer that fits into a cache, sums and checks them, and writes the numbers to where
-// they belong. So the data are read once, and the floats of a packed matrix never exist together.
-
-enum {
-    TRF__STRIPE = 1 << 18,               /* bytes; sixteen rows of a long matrix are more */
-    TRF__STRIPE_ROWS = 256,              /* of a packed matrix, at most: `pack` then takes one
-                                           thread */
-    TRF__ONE_READS = 1 << 22            /* bytes that a thread reads while another one starts */
-};
-#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
-
-/* Numbers or rows first .. first + n - 1 of a tensor: so many bytes of the file, and where they go
-   on the model's device. */
-typedef struct trf__stripe {
-    const trf_file_entry *entry;
-    const trf__affine *matrix;          /* or NULL: it is not packed */
-    int64_t first, n;
-    uint64_t at, bytes;
-    char *to;
-    uint32_t sum;
-} trf__stripe;
-
-/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
-   failed. */
-typedef struct trf__stripe_reader {
-    char *bytes;
-    trf_real *numbers, *scales;
-    int64_t failed;
-    trf_error err;
-} trf__stripe_reader;
-
-typedef struct trf__reading {
-    trf_file *file;
-    const trf_model *model;
-    trf__run run;                       /* open while stripes are read, if `pack` is needed */
-    trf__stripe *stripes;
-    int64_t n_stripes;
-    size_t bytes, longest;              /* of all stripes, and of one as floats or in the file */
-    int nonnegative, packs, sums;       /* sums: the file has a checksum */
-    trf__stripe_reader *readers;
-    char *device;                       /* the first buffer on a device apart, or NULL */
-} trf__reading;
-
-TRF__FN trf__reading trf__reading_of(trf_file *file, const trf_model *model)
-{
-    TRF__ZEROED(trf__reading, r);
-    r.file = file;
-    r.model = model;
-    r.sums = trf_file_metadata(file, "trf.crc32") != NULL;
-    r.run = trf__run_on(&model->config.device, &model->config.hooks);
-    r.run.device.products = TRF_PRODUCTS_BUILT_IN;      /* CBLAS is not needed here */
-    return r;
-}
-
-/* Cuts a tensor of n numbers, or rows, into stripes. While there is no list, only counts them. */
-TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf__affine *matrix,
-                             void *to, int64_t n)
-{
-    const int format = r->model->layout.format, in_file = trf__dtype_of(e->dtype)->bytes;
-    const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
-    const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
-    int64_t each = TRF__STRIPE / (in * wide);
-    TRF__ZEROED(trf__stripe, stripe);
-    stripe.entry = e;
-    stripe.matrix = matrix;
-    if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
-    r->packs |= matrix != NULL;
-    r->longest = (size_t)trf__max64((int64_t)r->longest, trf__min64(each, n) * in * wide);
-    for (int64_t first = 0; first < n; first += each) {
-        stripe.first = first;
-        stripe.n = trf__min64(each, n - first);
-        stripe.bytes = (uint64_t)(stripe.n * in * in_file);
-        stripe.at = e->begin + (uint64_t)(first * in * in_file);
-        stripe.to = (char *)to + (matrix ? r->run.backend->packed_bytes(format, first, in)
-                                         : (size_t)first * element);
-        if (r->stripes) r->stripes[r->n_stripes] = stripe;
-        r->n_stripes++;
-        r->bytes += (size_t)stripe.bytes;
-    }
-}
-
-// >>stripes-read   a stripe, and all of them
-
-/* The scales of a matrix in 8 bits are a tensor with its name and this. */
-#define TRF__SCALE "_scale"
-TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
-
-/* Index of the scales of the rows of a matrix in 8 bits. */
-TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
-                                     trf_error *err)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
-    *index = trf__file_find(file, name);
-    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
-                 name);
-    const trf_file_entry *scales = &file->entries[*index];
-    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
-                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
-                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
-                      scales->name, (long long)e->shape[0]);
-}
-
-/* Checks the scales and the numbers of rows in 8 bits. */
-TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
-                                   const trf__stripe_reader *reader, trf_error *err)
-{
-    const trf_file_entry *e = stripe->entry;
-    const int64_t in = stripe->matrix->in;
-    int32_t of;
-    int64_t i;
-    TRF__TRY(trf__match_scales(r->file, e, &of, err));
-    const trf_file_entry *scales = &r->file->entries[of];
-    TRF__TRY(trf__file_numbers(r->file, of, stripe->first, reader->scales, stripe->n, err));
-    for (i = 0; i < stripe->n; i++)
-        TRF__FAIL_IF(!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
-                     reader->scales[i] <= (trf_real)(FLT_MAX / 128)), TRF_E_FORMAT,
-                     stripe->first + i, scales->name,
-                     "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
-                     scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST, FLT_MAX / 128.0,
-                     (double)reader->scales[i]);
-    const char *bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
-    if (!bad) return TRF_OK;
-    i = stripe->first * in + (bad - reader->bytes);
-    return trf__fail(err, TRF_E_FORMAT, i, e->name,
-                     "tensor \"%.100s\": number %lld must be between -127 and 127, got -128",
-                     e->name, (long long)i);
-}
-
-/* Packs the rows of a stripe. Those that the file has in the packed format move as they are. */
-TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *stripe,
-                                   const trf__stripe_reader *reader, trf_error *err)
-{
-    const trf_file_entry *e = stripe->entry;
-    const trf__run *run = &r->run;
-    const int format = r->model->layout.format, int8 = trf__is_int8(e);
-    const int bf16 = format == TRF__BF16 && trf__is_little() && !strcmp(e->dtype, "BF16") &&
-                     !r->file->allow_nonfinite;
-    const size_t n = (size_t)(stripe->n * stripe->matrix->in);
-    const unsigned char *bytes = (const unsigned char *)reader->bytes;
-    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
-                                                             : reader->numbers;
-    size_t stored = 0;                  /* how many numbers are finite, before any other */
-    trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
-    if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
-    else {
-        if (bf16) stored = trf__finite_numbers(bytes, n, 'B');
-        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at + 2 * stored, bytes + 2 * stored,
-                                      n - stored, numbers, err));
-    }
-    if (int8 || bf16) pack.stored = bytes;
-    else pack.weights = numbers;
-    if (int8) pack.scales = reader->scales;
-    if (r->device) {
-        const size_t scales = (size_t)((const char *)reader->scales - reader->bytes);
-        run->backend->upload(run, r->device, reader->bytes,
-                             scales + (size_t)stripe->n * sizeof *reader->scales);
-        TRF__TRY(run->backend->sync(run, err));
-        if (pack.stored) pack.stored = r->device;
-        else pack.weights = (const trf_real *)(void *)(r->device +
-                                                       ((const char *)numbers - reader->bytes));
-        if (int8) pack.scales = (const trf_real *)(void *)(r->device + scales);
-    }
-    run->backend->pack(run, &pack);
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
-                                   trf__stripe_reader *reader, trf_error *err)
-{
-    const trf_file_entry *e = stripe->entry;
-    const trf__dtype *dtype = trf__dtype_of(e->dtype);
-    const trf__run *device = &r->model->run;
-    const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
-    char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
-    const int as_is = !dtype->code || trf__is_own(dtype);
-    char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
-    TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
-    if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
-    if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
-    if (dtype->code) {
-        if (!place && !as_is) to = (char *)reader->numbers;
-        const trf_real *numbers = (const trf_real *)(void *)to;
-        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
-                                      (trf_real *)(void *)to, err));
-        for (size_t i = 0; r->nonnegative && i < n; i++)
-            TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
-                         "a second moment must not be negative, got %g", (double)numbers[i]);
-    }
-    if (place) return TRF_OK;
-    device->backend->upload(device, stripe->to, to, dtype->code ? n * sizeof(trf_real) : n);
-    return device->backend->sync(device, err);
-}
-
-/* Reads a stripe, unless an earlier one of this thread has failed: so of all that fail the first is
-   found, whoever reads it. */
-TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile, int worker)
-{
-    const trf__reading *r = (const trf__reading *)job;
-    trf__stripe_reader *reader = &r->readers[worker];
-    trf_error err;
-    (void)run;
-    if (tile > reader->failed ||
-        trf__read_stripe(r, &r->stripes[tile], reader, &err) == TRF_OK) return;
-    reader->failed = tile;
-    reader->err = err;
-}
-
-/* Keeps the checksums of the tensors. The stripes of one follow each other. */
-TRF__FN void trf__keep_sums(trf__reading *r)
-{
-    uint64_t last = 0;
-    uint32_t power = 0;
-    for (int64_t i = 0; i < r->n_stripes; i++) {
-        const trf__stripe *stripe = &r->stripes[i];
-        trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
-        if (stripe->first == 0) sum->value = 0;
-        if (stripe->bytes != last) power = trf__crc_power(last = stripe->bytes);
-        sum->value = trf__crc_times(sum->value, power) ^ stripe->sum;
-        sum->known = 1;
-    }
-}
-
-/* Reads all stripes with so many threads, and finds the first that failed. */
-TRF__FN trf_status trf__read_stripes(trf__reading *r, int threads, trf_error *err)
-{
-    const trf__stripe_reader *first = r->readers;
-    int64_t i;
-    if (threads > 1) r->run.backend->spread(&r->run, r->n_stripes, trf__stripe_tile, r);
-    else for (i = 0; i < r->n_stripes; i++) trf__stripe_tile(&r->run, r, i, 0);
-    for (i = 1; i < threads; i++) if (r->readers[i].failed < first->failed) first = &r->readers[i];
-    if (first->failed == INT64_MAX) { if (r->sums) trf__keep_sums(r); return TRF_OK; }
-    if (err) *err = first->err;
-    return (trf_status)first->err.status;
-}
-
-/* Cuts tensors into stripes. Called twice: to count them, and to list them. */
-typedef void trf__cut(trf__reading *r, const void *of);
-
-/* Reads all tensors that `cut` chooses. */
-TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void *of, trf_error *err)
-{
-    trf__run *run = &r->run;
-    const int apart = !run->backend->on_host;
-    trf_status status = TRF_OK;
-    char *memory;
-    cut(r, of);
-    if (r->n_stripes == 0) return TRF_OK;
-    /* for a device apart, and where threads cannot read one file, one of them reads */
-    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
-    if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
-    run->device.threads = (int32_t)threads;
-    r->longest = (r->longest + 63) / 64 * 64;
-    size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
-    size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
-                               trf__bytes(r->n_stripes, sizeof *r->stripes));
-    TRF__ALLOC(char, memory, &run->hooks, all, "weights", "to read weights");
-    r->readers = (trf__stripe_reader *)(void *)(memory + (size_t)threads * each);
-    r->stripes = (trf__stripe *)(void *)(r->readers + threads);
-    for (int64_t i = 0; i < threads; i++) {
-        trf__stripe_reader *reader = &r->readers[i];
-        reader->bytes = memory + (size_t)i * each;
-        reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
-        reader->scales = (trf_real *)(void *)(reader->bytes + 2 * r->longest);
-        reader->failed = INT64_MAX;
-    }
-    r->n_stripes = 0;
-    cut(r, of);
-    int opens = r->packs || threads > 1;
-    if (opens) status = run->backend->open(run, err);
-    if (status == TRF_OK) {
-        if (r->packs && apart) r->device = (char *)run->backend->alloc(run, each);
-        if (r->packs && apart && !r->device)
-            status = trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
-        else status = trf__read_stripes(r, (int)threads, err);
-        if (status == TRF_OK && r->packs) status = run->backend->sync(run, err);
-        if (r->device) run->backend->release(run, r->device, each);
-        if (opens) run->backend->close(run);
-    }
-    trf__free(&run->hooks, memory, all);
-    return status;
-}
-
 TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
@@ -35532,6 +35245,27 @@ TRF__FN int32_t trf__next_tensor(const trf_file *file, const trf_model *model, c
     return index;
 }
 
+/* The scales of a matrix in 8 bits are a tensor with its name and this. */
+#define TRF__SCALE "_scale"
+TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
+
+/* Index of the scales of the rows of a matrix in 8 bits. */
+TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
+                                     trf_error *err)
+{
+    char name[192];
+    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
+    *index = trf__file_find(file, name);
+    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
+                 name);
+    const trf_file_entry *scales = &file->entries[*index];
+    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
+                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
+                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
+                      scales->name, (long long)e->shape[0]);
+}
+
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
@@ -35645,6 +35379,276 @@ TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
     }
     return n;
 }
+
+TRF__FOR_SPEED
+
+// >>stripes        tensors in stripes, which all threads read
+//
+// A stripe is some numbers of a tensor, or some rows of a matrix that is packed. A thread reads its
+// bytes into a buffer that fits into a cache, sums and checks them, and writes the numbers to where
+// they belong. So the data are read once, and the floats of a packed matrix never exist together.
+
+enum {
+    TRF__STRIPE = 1 << 18,               /* bytes; sixteen rows of a long matrix are more */
+    TRF__STRIPE_ROWS = 256,              /* of a packed matrix, at most: `pack` then takes one
+                                           thread */
+    TRF__ONE_READS = 1 << 22            /* bytes that a thread reads while another one starts */
+};
+#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
+
+/* Numbers or rows first .. first + n - 1 of a tensor: so many bytes of the file, and where they go
+   on the model's device. */
+typedef struct trf__stripe {
+    const trf_file_entry *entry;
+    const trf__affine *matrix;          /* or NULL: it is not packed */
+    int64_t first, n;
+    uint64_t at, bytes;
+    char *to;
+    uint32_t sum;
+} trf__stripe;
+
+/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
+   failed. */
+typedef struct trf__stripe_reader {
+    char *bytes;
+    trf_real *numbers, *scales;
+    int64_t failed;
+    trf_error err;
+} trf__stripe_reader;
+
+typedef struct trf__reading {
+    trf_file *file;
+    const trf_model *model;
+    trf__run run;                       /* open while stripes are read, if `pack` is needed */
+    trf__stripe *stripes;
+    int64_t n_stripes;
+    size_t bytes, longest;              /* of all stripes, and of one as floats or in the file */
+    int nonnegative, packs, sums;       /* sums: the file has a checksum */
+    trf__stripe_reader *readers;
+    char *device;                       /* the first buffer on a device apart, or NULL */
+} trf__reading;
+
+TRF__FN trf__reading trf__reading_of(trf_file *file, const trf_model *model)
+{
+    TRF__ZEROED(trf__reading, r);
+    r.file = file;
+    r.model = model;
+    r.sums = trf_file_metadata(file, "trf.crc32") != NULL;
+    r.run = trf__run_on(&model->config.device, &model->config.hooks);
+    r.run.device.products = TRF_PRODUCTS_BUILT_IN;      /* CBLAS is not needed here */
+    return r;
+}
+
+/* Cuts a tensor of n numbers, or rows, into stripes. While there is no list, only counts them. */
+TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf__affine *matrix,
+                             void *to, int64_t n)
+{
+    const int format = r->model->layout.format, in_file = trf__dtype_of(e->dtype)->bytes;
+    const size_t element = trf__dtype_of(e->dtype)->code ? sizeof(trf_real) : 1;
+    const int64_t in = matrix ? matrix->in : 1, wide = trf__max64(in_file, (int64_t)element);
+    int64_t each = TRF__STRIPE / (in * wide);
+    TRF__ZEROED(trf__stripe, stripe);
+    stripe.entry = e;
+    stripe.matrix = matrix;
+    if (matrix) each = trf__max64(16, trf__min64(each, TRF__STRIPE_ROWS) / 16 * 16);
+    r->packs |= matrix != NULL;
+    r->longest = (size_t)trf__max64((int64_t)r->longest, trf__min64(each, n) * in * wide);
+    for (int64_t first = 0; first < n; first += each) {
+        stripe.first = first;
+        stripe.n = trf__min64(each, n - first);
+        stripe.bytes = (uint64_t)(stripe.n * in * in_file);
+        stripe.at = e->begin + (uint64_t)(first * in * in_file);
+        stripe.to = (char *)to + (matrix ? r->run.backend->packed_bytes(format, first, in)
+                                         : (size_t)first * element);
+        if (r->stripes) r->stripes[r->n_stripes] = stripe;
+        r->n_stripes++;
+        r->bytes += (size_t)stripe.bytes;
+    }
+}
+
+// >>stripes-read   a stripe, and all of them
+
+/* Checks the scales and the numbers of rows in 8 bits. */
+TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
+                                   const trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry;
+    const int64_t in = stripe->matrix->in;
+    int32_t of;
+    int64_t i;
+    TRF__TRY(trf__match_scales(r->file, e, &of, err));
+    const trf_file_entry *scales = &r->file->entries[of];
+    TRF__TRY(trf__file_numbers(r->file, of, stripe->first, reader->scales, stripe->n, err));
+    for (i = 0; i < stripe->n; i++)
+        TRF__FAIL_IF(!(reader->scales[i] >= (trf_real)TRF__INT8_LEAST &&
+                     reader->scales[i] <= (trf_real)(FLT_MAX / 128)), TRF_E_FORMAT,
+                     stripe->first + i, scales->name,
+                     "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
+                     scales->name, (long long)(stripe->first + i), TRF__INT8_LEAST, FLT_MAX / 128.0,
+                     (double)reader->scales[i]);
+    const char *bad = (const char *)memchr(reader->bytes, 0x80, trf__bytes(stripe->n, (size_t)in));
+    if (!bad) return TRF_OK;
+    i = stripe->first * in + (bad - reader->bytes);
+    return trf__fail(err, TRF_E_FORMAT, i, e->name,
+                     "tensor \"%.100s\": number %lld must be between -127 and 127, got -128",
+                     e->name, (long long)i);
+}
+
+/* Packs the rows of a stripe. Those that the file has in the packed format move as they are. */
+TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *stripe,
+                                   const trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry;
+    const trf__run *run = &r->run;
+    const int format = r->model->layout.format, int8 = trf__is_int8(e);
+    const int bf16 = format == TRF__BF16 && trf__is_little() && !strcmp(e->dtype, "BF16") &&
+                     !r->file->allow_nonfinite;
+    const size_t n = (size_t)(stripe->n * stripe->matrix->in);
+    const unsigned char *bytes = (const unsigned char *)reader->bytes;
+    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
+                                                             : reader->numbers;
+    size_t stored = 0;                  /* how many numbers are finite, before any other */
+    trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
+    if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
+    else {
+        if (bf16) stored = trf__finite_numbers(bytes, n, 'B');
+        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at + 2 * stored, bytes + 2 * stored,
+                                      n - stored, numbers, err));
+    }
+    if (int8 || bf16) pack.stored = bytes;
+    else pack.weights = numbers;
+    if (int8) pack.scales = reader->scales;
+    if (r->device) {
+        const size_t scales = (size_t)((const char *)reader->scales - reader->bytes);
+        run->backend->upload(run, r->device, reader->bytes,
+                             scales + (size_t)stripe->n * sizeof *reader->scales);
+        TRF__TRY(run->backend->sync(run, err));
+        if (pack.stored) pack.stored = r->device;
+        else pack.weights = (const trf_real *)(void *)(r->device +
+                                                       ((const char *)numbers - reader->bytes));
+        if (int8) pack.scales = (const trf_real *)(void *)(r->device + scales);
+    }
+    run->backend->pack(run, &pack);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
+                                   trf__stripe_reader *reader, trf_error *err)
+{
+    const trf_file_entry *e = stripe->entry;
+    const trf__dtype *dtype = trf__dtype_of(e->dtype);
+    const trf__run *device = &r->model->run;
+    const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
+    char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
+    const int as_is = !dtype->code || trf__is_own(dtype);
+    char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
+    TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
+    if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
+    if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
+    if (dtype->code) {
+        if (!place && !as_is) to = (char *)reader->numbers;
+        const trf_real *numbers = (const trf_real *)(void *)to;
+        TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
+                                      (trf_real *)(void *)to, err));
+        for (size_t i = 0; r->nonnegative && i < n; i++)
+            TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
+                         "a second moment must not be negative, got %g", (double)numbers[i]);
+    }
+    if (place) return TRF_OK;
+    device->backend->upload(device, stripe->to, to, dtype->code ? n * sizeof(trf_real) : n);
+    return device->backend->sync(device, err);
+}
+
+/* Reads a stripe, unless an earlier one of this thread has failed: so of all that fail the first is
+   found, whoever reads it. */
+TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__reading *r = (const trf__reading *)job;
+    trf__stripe_reader *reader = &r->readers[worker];
+    trf_error err;
+    (void)run;
+    if (tile > reader->failed ||
+        trf__read_stripe(r, &r->stripes[tile], reader, &err) == TRF_OK) return;
+    reader->failed = tile;
+    reader->err = err;
+}
+
+/* Keeps the checksums of the tensors. The stripes of one follow each other. */
+TRF__FN void trf__keep_sums(trf__reading *r)
+{
+    uint64_t last = 0;
+    uint32_t power = 0;
+    for (int64_t i = 0; i < r->n_stripes; i++) {
+        const trf__stripe *stripe = &r->stripes[i];
+        trf__data_sum *sum = &r->file->sums[stripe->entry - r->file->entries];
+        if (stripe->first == 0) sum->value = 0;
+        if (stripe->bytes != last) power = trf__crc_power(last = stripe->bytes);
+        sum->value = trf__crc_times(sum->value, power) ^ stripe->sum;
+        sum->known = 1;
+    }
+}
+
+/* Reads all stripes with so many threads, and finds the first that failed. */
+TRF__FN trf_status trf__read_stripes(trf__reading *r, int threads, trf_error *err)
+{
+    const trf__stripe_reader *first = r->readers;
+    int64_t i;
+    if (threads > 1) r->run.backend->spread(&r->run, r->n_stripes, trf__stripe_tile, r);
+    else for (i = 0; i < r->n_stripes; i++) trf__stripe_tile(&r->run, r, i, 0);
+    for (i = 1; i < threads; i++) if (r->readers[i].failed < first->failed) first = &r->readers[i];
+    if (first->failed == INT64_MAX) { if (r->sums) trf__keep_sums(r); return TRF_OK; }
+    if (err) *err = first->err;
+    return (trf_status)first->err.status;
+}
+
+/* Cuts tensors into stripes. Called twice: to count them, and to list them. */
+typedef void trf__cut(trf__reading *r, const void *of);
+
+/* Reads all tensors that `cut` chooses. */
+TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void *of, trf_error *err)
+{
+    trf__run *run = &r->run;
+    const int apart = !run->backend->on_host;
+    trf_status status = TRF_OK;
+    char *memory;
+    cut(r, of);
+    if (r->n_stripes == 0) return TRF_OK;
+    /* for a device apart, and where threads cannot read one file, one of them reads */
+    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
+    run->device.threads = (int32_t)threads;
+    r->longest = (r->longest + 63) / 64 * 64;
+    size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
+    size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
+                               trf__bytes(r->n_stripes, sizeof *r->stripes));
+    TRF__ALLOC(char, memory, &run->hooks, all, "weights", "to read weights");
+    r->readers = (trf__stripe_reader *)(void *)(memory + (size_t)threads * each);
+    r->stripes = (trf__stripe *)(void *)(r->readers + threads);
+    for (int64_t i = 0; i < threads; i++) {
+        trf__stripe_reader *reader = &r->readers[i];
+        reader->bytes = memory + (size_t)i * each;
+        reader->numbers = (trf_real *)(void *)(reader->bytes + r->longest);
+        reader->scales = (trf_real *)(void *)(reader->bytes + 2 * r->longest);
+        reader->failed = INT64_MAX;
+    }
+    r->n_stripes = 0;
+    cut(r, of);
+    int opens = r->packs || threads > 1;
+    if (opens) status = run->backend->open(run, err);
+    if (status == TRF_OK) {
+        if (r->packs && apart) r->device = (char *)run->backend->alloc(run, each);
+        if (r->packs && apart && !r->device)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+        else status = trf__read_stripes(r, (int)threads, err);
+        if (status == TRF_OK && r->packs) status = run->backend->sync(run, err);
+        if (r->device) run->backend->release(run, r->device, each);
+        if (opens) run->backend->close(run);
+    }
+    trf__free(&run->hooks, memory, all);
+    return status;
+}
+
+TRF__FOR_SIZE
 
 // >>store-packed   a packed model as it lies in memory, mapped when it is loaded
 //
@@ -41228,4 +41232,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4033433260
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2704366650

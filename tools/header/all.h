@@ -217,11 +217,17 @@ TRF__FOR_SPEED
 
 #include "files/reading.h"
 #include "files/writing.h"
-#include "files/stripes.h"
 
 TRF__FOR_SIZE
 
 #include "files/store.h"
+
+TRF__FOR_SPEED
+
+#include "files/stripes.h"
+
+TRF__FOR_SIZE
+
 #include "files/store_packed.h"
 #include "files/store_read.h"
 #include "files/store_write.h"

@@ -17,7 +17,6 @@
 #include "files/container.h"
 #include "files/reading.h"
 #include "files/writing.h"
-#include "files/stripes.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
@@ -257,6 +256,27 @@ TRF__FN int32_t trf__next_tensor(const trf_file *file, const trf_model *model, c
         else if (names[i - 1].tying == model->config.tying && !strcmp(p->name, names[i - 1].name))
             index = trf__find_tensor(file, prefix, names[i - 1].other);
     return index;
+}
+
+/* The scales of a matrix in 8 bits are a tensor with its name and this. */
+#define TRF__SCALE "_scale"
+TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
+
+/* Index of the scales of the rows of a matrix in 8 bits. */
+TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
+                                     trf_error *err)
+{
+    char name[192];
+    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
+    *index = trf__file_find(file, name);
+    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
+                 name);
+    const trf_file_entry *scales = &file->entries[*index];
+    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
+                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
+                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
+                      scales->name, (long long)e->shape[0]);
 }
 
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */

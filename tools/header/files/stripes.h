@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "files/container.h"
 #include "files/reading.h"
+#include "files/store.h"
 
 // >>stripes        tensors in stripes, which all threads read
 //
@@ -100,27 +101,6 @@ TRF__FN void trf__cut_tensor(trf__reading *r, const trf_file_entry *e, const trf
 }
 
 // >>stripes-read   a stripe, and all of them
-
-/* The scales of a matrix in 8 bits are a tensor with its name and this. */
-#define TRF__SCALE "_scale"
-TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
-
-/* Index of the scales of the rows of a matrix in 8 bits. */
-TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
-                                     trf_error *err)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
-    *index = trf__file_find(file, name);
-    TRF__FAIL_IF(*index < 0, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                 "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows", e->name,
-                 name);
-    const trf_file_entry *scales = &file->entries[*index];
-    return TRF__OK_IF(!strcmp(scales->dtype, "F32") && scales->rank == 1 &&
-                      scales->shape[0] == e->shape[0], TRF_E_SHAPE, (int64_t)scales->begin,
-                      scales->name, "tensor \"%.100s\" must be of type F32 and shape (%lld)",
-                      scales->name, (long long)e->shape[0]);
-}
 
 /* Checks the scales and the numbers of rows in 8 bits. */
 TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *stripe,
