@@ -315,7 +315,8 @@ check "other batches are refused with another end, which is named" grep -q -x -e
 check "options that are the same are not named" eval '! grep -q -e "--warmup was" err'
 expect 1 "going on with another seed" "original training: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv \
     $short --threads 1 --seed 9 --valid-size 0 --model ice --updates 50 --resume
-expect 1 "going on with other data" "--resume needs the same data: the data or --columns have changed" "$trf" train --tsv \
+expect 1 "going on with other data" "--resume needs the same data: the data or --columns have changed" \
+    "$trf" train --tsv \
     test.tsv $small \
     --valid-size 0 \
     --model ice --updates 50 --resume
