@@ -18717,9 +18717,9 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
    stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    int64_t wanted = trf__capacity(64, 2 * tokens);
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
+    const int64_t wanted = trf__capacity(64, 2 * tokens);
     TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
                       (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
@@ -19049,6 +19049,8 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
                                       trf_error *err)
 {
     const int kinds = v->kind == TRF_BYTE_BPE;
+    const int64_t rest = trf__max64(0, v->n_stored - at);       /* two bytes a token at least */
+    TRF__TRY(trf__vocab_reserve(v, trf__min64(n_tokens, rest / 2), rest, err));
     while (v->n_tokens < n_tokens) {
         const char *begin = v->stored + at, *token = at < v->n_stored ? begin + kinds : begin;
         const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
@@ -41232,4 +41234,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2704366650
+// Made from the files in tools/header by `make header`. CRC of the lines above: 637807974

@@ -282,9 +282,9 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
    stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    int64_t wanted = trf__capacity(64, 2 * tokens);
     uint64_t *slots;
     if (tokens <= v->n_slots / 2) return TRF_OK;
+    const int64_t wanted = trf__capacity(64, 2 * tokens);
     TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
                       (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));

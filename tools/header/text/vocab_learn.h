@@ -291,6 +291,8 @@ TRF__FN trf_status trf__stored_tokens(trf_vocab *v, int64_t at, int64_t n_tokens
                                       trf_error *err)
 {
     const int kinds = v->kind == TRF_BYTE_BPE;
+    const int64_t rest = trf__max64(0, v->n_stored - at);       /* two bytes a token at least */
+    TRF__TRY(trf__vocab_reserve(v, trf__min64(n_tokens, rest / 2), rest, err));
     while (v->n_tokens < n_tokens) {
         const char *begin = v->stored + at, *token = at < v->n_stored ? begin + kinds : begin;
         const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
