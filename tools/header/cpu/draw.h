@@ -302,8 +302,9 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     d->rule(d->user, row, w, largest);
     trf_real best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
-    /* at temperature 1 the logits have the weights of a draw, but for a factor and what changed */
-    int shared = d->temperature == 1 && best <= most;
+    /* At temperature 1 the logits have the weights of a draw, but for a factor and what changed.
+       Nothing is subtracted: a difference of large sums would lose digits. */
+    const int shared = d->temperature == 1 && best <= most && own >= 0;
     if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
     else {
