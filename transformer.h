@@ -1805,9 +1805,8 @@ typedef struct trf_load_options {
                                    copy what they need. Messages begin with "memory".
                                    default NULL */
     size_t memory_bytes;        /* how many; default 0 */
-    trf_device device;          /* of the model; its threads read a file of more than
-                                   4 MiB together.
-                                   default trf_device_default() */
+    trf_device device;          /* of the model. Its threads read a file of more than 4 MiB
+                                   together. default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
 
@@ -41235,4 +41234,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2207569328
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1134004084

@@ -104,9 +104,8 @@ typedef struct trf_load_options {
                                    copy what they need. Messages begin with "memory".
                                    default NULL */
     size_t memory_bytes;        /* how many; default 0 */
-    trf_device device;          /* of the model; its threads read a file of more than
-                                   4 MiB together.
-                                   default trf_device_default() */
+    trf_device device;          /* of the model. Its threads read a file of more than 4 MiB
+                                   together. default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
 
