@@ -4527,6 +4527,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__log_1_plus TRF__NAMED(trf__log_1_plus)
 #define trf__sqrt TRF__NAMED(trf__sqrt)
 #define trf__ln TRF__NAMED(trf__ln)
+#define trf__times_power TRF__NAMED(trf__times_power)
 #define trf__philox16 TRF__NAMED(trf__philox16)
 #define trf__opaque TRF__NAMED(trf__opaque)
 #define TRF__MM_ROWS TRF__NAMED(TRF__MM_ROWS)
@@ -5213,15 +5214,26 @@ TRF__FN double trf__ln(double x) { return log(x); }
 
 #else
 
+/* p times 2 to the power of n + bias - 127. n is in the low bits of t = 1.5 * 2^23 + n; the shift
+   into the exponent's bits drops the others. */
+TRF__INLINE trf__v16 trf__times_power(trf__v16 p, trf__v16 t, uint32_t bias)
+{
+    TRF__EACH(trf__ivec bits; trf__vec scale;
+              TRF__AS_INT(bits, t.part[i]);
+              bits = (trf__ivec)(((trf__uvec)bits + bias) << 23);
+              TRF__AS_REAL(scale, bits);
+              p.part[i] *= scale)
+    return p;
+}
+
 /* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. Adding 1.5 * 2^23 leaves the rounded n in
    the low bits. ln 2 is split in two, so that n times the first part is exact. e^r is its Taylor
-   polynomial of degree 7 (remainder 5e-9 relative). 2^n: n + 127 in the exponent's bits; the shift
-   drops the bits of the 1.5 * 2^23. The relative error is below 3e-7. Below -87.3 the result is 0;
-   it is never above e^88.3. */
+   polynomial of degree 7 (remainder 5e-9 relative). The relative error is below 3e-7. Below -87.3
+   the result is 0; it is never above e^88.3. */
 TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 {
     const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
-    trf__v16 y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
+    trf__v16 clamped = trf__min(trf__max(x, low), trf__set(88.3f));
     trf__v16 t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
     trf__v16 n = trf__sub(t, magic);
     trf__v16 r = trf__fma(n, trf__set(-0.693359375f), clamped);
@@ -5234,12 +5246,7 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     p = trf__fma(p, r, trf__set(0.5f));
     p = trf__fma(p, r, one);
     p = trf__fma(p, r, one);
-    TRF__EACH(trf__ivec bits; trf__vec scale;
-              TRF__AS_INT(bits, t.part[i]);
-              bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23);
-              TRF__AS_REAL(scale, bits);
-              y.part[i] = p.part[i] * scale)
-    return trf__if_less(x, low, trf__set(0), y);
+    return trf__if_less(x, low, trf__set(0), trf__times_power(p, t, 127));
 }
 
 /* 2^x for -126 <= x <= 0, with the same bits on every machine: x = n + r, |r| <= 1/2. 2 2^r is a
@@ -5248,19 +5255,14 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
 {
     const trf__v16 magic = trf__set(12582912.0f), two = trf__set(2.0f);
-    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic)), y;
+    trf__v16 t = trf__add(x, magic), r = trf__sub(x, trf__sub(t, magic));
     trf__v16 p = trf__set(2 * 0.00132647271f);
     p = trf__apart(p, r, trf__set(2 * 0.00967151276f));
     p = trf__apart(p, r, trf__set(2 * 0.0555073374f));
     p = trf__apart(p, r, trf__set(2 * 0.240222421f));
     p = trf__apart(p, r, trf__set(2 * 0.693146978f));
     p = trf__apart(p, r, two);
-    TRF__EACH(trf__ivec bits; trf__vec scale;
-              TRF__AS_INT(bits, t.part[i]);
-              bits = (trf__ivec)(((trf__uvec)bits + 126u) << 23);
-              TRF__AS_REAL(scale, bits);
-              y.part[i] = p.part[i] * scale)
-    return y;
+    return trf__times_power(p, t, 126);
 }
 
 /* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
@@ -41234,4 +41236,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1134004084
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2476429719
