@@ -496,6 +496,43 @@ static void no_rule(const void *user, int64_t row, trf_real *s, trf_real *larges
     (void)user; (void)row; (void)s; (void)largest;
 }
 
+/* A rule that makes a logit likelier than all were: probabilities are those of the logits alone. */
+static void raise_one(const void *user, int64_t row, trf_real *s, trf_real *largest)
+{
+    (void)row;
+    trf__rule_logit(s, largest, *(const int32_t *)user, 20);
+}
+static void test_a_likelier_token(void **state)
+{
+    enum { N = 600, ROOM = 608 };
+    static trf_real z[N], weights[ROOM], few[ROOM], largest[3];
+    static double sums[3];
+    static int32_t order[ROOM];
+    const int32_t raised = 300;
+    double uniform = 0.5, found, sum = 0;
+    trf_device device = trf_device_default();
+    trf_hooks none;
+    trf__drawing d;
+    trf__run run;
+    int32_t id, i;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    memset(&d, 0, sizeof d);
+    for (i = 0; i < N; i++) sum += exp((double)(z[i] = (trf_real)(i % 7) / 2));
+    device.threads = 1;
+    run = trf__run_on(&device, &none);
+    run.backend = trf__host_backend(64);
+    d.logits = z; d.rows = 1; d.vocab = N; d.temperature = 1; d.top_p = 1;
+    d.rule = raise_one; d.user = &raised; d.uniform = &uniform; d.ids = &id;
+    d.log_probabilities = &found; d.weights = weights; d.few = few; d.sums = sums;
+    d.largest = largest; d.order = order;
+    assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+    run.backend->draw(&run, &d);
+    run.backend->close(&run);
+    assert_int_equal(id, raised);
+    assert_true(fabs(found - ((double)z[raised] - log(sum))) < 1e-5);
+}
+
 /* Ids and weights have the same bits with every level of vectors, with and without fused
    multiply-adds. */
 static void test_levels(void **state)
@@ -2310,6 +2347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
                                        cmocka_unit_test(test_most_likely),
                                        cmocka_unit_test(test_filters_of_many),
+        cmocka_unit_test(test_a_likelier_token),
         cmocka_unit_test(test_levels), cmocka_unit_test(test_room),
         cmocka_unit_test(test_filters),
                                        cmocka_unit_test(test_golden),
