@@ -6171,7 +6171,7 @@ typedef struct trf__backend {
 #endif
     /* NULL if the device is not the CPU: tokens are drawn by the host */
     void (*draw)(const trf__run *run, const trf__drawing *job);
-    /* NULL likewise: calls a function for tiles 0 to n - 1, on all threads */
+    /* calls a function for tiles 0 to n - 1, on all threads; NULL likewise */
     void (*spread)(const trf__run *run, int64_t n, trf__tile_function *function, const void *job);
 } trf__backend;
 
@@ -9471,7 +9471,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
     }
 }
 
-/* The sums of the numbers of sixteen rows in a panel, each word of which has four of a row. */
+/* The sums of sixteen rows of a panel. */
 TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t words)
 {
 #if TRF__VECTOR_BYTES > TRF__REAL_BYTES && TRF__REAL_BYTES == 4
@@ -9492,7 +9492,7 @@ TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t wor
 #endif
 }
 
-/* Rows of a matrix in 8 bits and their scales: words of four numbers are what a panel has. */
+/* Packs rows in 8 bits, and their scales. A panel has words of four numbers of a row. */
 TRF__FN void trf__int8_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {
@@ -10137,7 +10137,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
     }
 }
 
-/* Rows of a matrix of 16-bit numbers, in order: words of two are what a panel has. */
+/* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {
@@ -13305,8 +13305,8 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
     }
 }
 
-/* The weights from low on and below high, at most TRF__DRAW_FEW, and zeros up to whole vectors.
-   Returns the number of both. */
+/* Copies the weights that reach low but not high, at most TRF__DRAW_FEW, and zeros up to a whole
+   vector. Returns how many numbers it has written. */
 TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, trf_real high,
                                   trf_real *few)
 {
@@ -13440,8 +13440,8 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     d->rule(d->user, row, w, largest);
     trf_real best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
-    /* At temperature 1 the logits have the weights of a draw, but for a factor and what changed.
-       Nothing is subtracted: a difference of large sums would lose digits. */
+    /* At temperature 1 the sum of the weights also gives that of the logits. own >= 0: a difference
+       of large sums would lose digits. */
     const int shared = d->temperature == 1 && best <= most && own >= 0;
     if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
@@ -17681,7 +17681,7 @@ TRF__FN uint32_t trf__crc_bytes(const trf__crc *crc, const unsigned char *p, siz
     return c;
 }
 
-/* The CRC of bytes with the CRC `value` and of n more. */
+/* The CRC of some bytes, whose CRC is `value`, and of n more. */
 TRF__FN uint32_t trf__crc_go_on(const trf__crc *crc, uint32_t value, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
@@ -17714,8 +17714,8 @@ TRF__FN uint32_t trf__crc_times(uint32_t a, uint32_t b)
     return product;
 }
 
-/* x^(8 n). With the CRC a of some bytes and the CRC b of the next n, a x^(8 n) + b is that of all:
-   so parts may be summed apart. */
+/* x^(8 n). If some bytes have the CRC a and the next n have the CRC b, all have a x^(8 n) + b. So
+   parts can be summed apart. */
 TRF__FN uint32_t trf__crc_power(uint64_t n)
 {
     uint32_t power = 0x80000000u, x = 0x00800000u;
@@ -19489,6 +19489,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     int more, unknowns = 0, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    /* a usual piece takes twenty bytes of the file, half of them text */
     TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
@@ -34303,8 +34304,8 @@ TRF__FN int trf__is_little(void)
     return *(const unsigned char *)&one == 1;
 }
 
-/* How many of n numbers are finite, in whole sixties and four, before the first that is not: one
-   more in the exponent, and only an exponent of ones carries into the sign. */
+/* The numbers in front of the first block of 64 that is not finite, or not whole. Only an exponent
+   of ones carries into the sign if one is added to it. */
 TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
 {
     enum { EACH = 64 };
@@ -34454,8 +34455,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                  (long long)count, (long long)first);
     uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
+    const int own = trf__is_own(dtype);
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
-        const int own = trf__is_own(dtype);
         unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
         n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
         TRF__TRY(trf__file_fetch(&file->from, at, to, (size_t)(n * dtype->bytes), err));
@@ -34496,9 +34497,7 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
 
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
 {
-    for (int32_t i = 0; file && name && i < file->count; i++)
-        if (!strcmp(file->entries[i].name, name)) return i;
-    return -1;
+    return file && name ? trf__file_find(file, name) : -1;
 }
 
 /* Compares the data with "trf.crc32" of the metadata, and reads the tensors that no one has read
@@ -35393,15 +35392,15 @@ TRF__FOR_SPEED
 // they belong. So the data are read once, and the floats of a packed matrix never exist together.
 
 enum {
-    TRF__STRIPE = 1 << 18,               /* bytes; sixteen rows of a long matrix are more */
-    TRF__STRIPE_ROWS = 256,              /* of a packed matrix, at most: `pack` then takes one
+    TRF__STRIPE = 1 << 18,              /* bytes; sixteen rows of a long matrix are more */
+    TRF__STRIPE_ROWS = 256,             /* of a packed matrix, at most: `pack` then takes one
                                            thread */
     TRF__ONE_READS = 1 << 22            /* bytes that a thread reads while another one starts */
 };
 #define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
 
-/* Numbers or rows first .. first + n - 1 of a tensor: so many bytes of the file, and where they go
-   on the model's device. */
+/* Numbers, or rows, first .. first + n - 1 of a tensor. They are so many bytes at `at` of the file,
+   and go to `to` on the model's device. */
 typedef struct trf__stripe {
     const trf_file_entry *entry;
     const trf__affine *matrix;          /* or NULL: it is not packed */
@@ -35500,7 +35499,7 @@ TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *str
 
 /* Packs the rows of a stripe. Those that the file has in the packed format move as they are. */
 TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *stripe,
-                                   const trf__stripe_reader *reader, trf_error *err)
+                                    const trf__stripe_reader *reader, trf_error *err)
 {
     const trf_file_entry *e = stripe->entry;
     const trf__run *run = &r->run;
@@ -35509,6 +35508,7 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
                      !r->file->allow_nonfinite;
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
+    const char *from = reader->bytes;   /* the buffer, where `pack` reads it */
     trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
                                                              : reader->numbers;
     size_t stored = 0;                  /* how many numbers are finite, before any other */
@@ -35519,19 +35519,17 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at + 2 * stored, bytes + 2 * stored,
                                       n - stored, numbers, err));
     }
-    if (int8 || bf16) pack.stored = bytes;
-    else pack.weights = numbers;
-    if (int8) pack.scales = reader->scales;
+    const size_t scales = 2 * r->longest;
     if (r->device) {
-        const size_t scales = (size_t)((const char *)reader->scales - reader->bytes);
         run->backend->upload(run, r->device, reader->bytes,
                              scales + (size_t)stripe->n * sizeof *reader->scales);
         TRF__TRY(run->backend->sync(run, err));
-        if (pack.stored) pack.stored = r->device;
-        else pack.weights = (const trf_real *)(void *)(r->device +
-                                                       ((const char *)numbers - reader->bytes));
-        if (int8) pack.scales = (const trf_real *)(void *)(r->device + scales);
+        from = r->device;
     }
+    if (int8 || bf16) pack.stored = from;
+    else pack.weights = (const trf_real *)(const void *)(from + ((const char *)numbers -
+                                                                 reader->bytes));
+    if (int8) pack.scales = (const trf_real *)(const void *)(from + scales);
     run->backend->pack(run, &pack);
     return TRF_OK;
 }
@@ -35545,15 +35543,15 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
     const int as_is = !dtype->code || trf__is_own(dtype);
-    char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
+    char *to = place ? place : as_is ? reader->bytes : (char *)reader->numbers;
+    char *read = as_is ? to : reader->bytes;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
     if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
     if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
     if (dtype->code) {
-        if (!place && !as_is) to = (char *)reader->numbers;
-        const trf_real *numbers = (const trf_real *)(void *)to;
+        trf_real *numbers = (trf_real *)(void *)to;
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
-                                      (trf_real *)(void *)to, err));
+                                      numbers, err));
         for (size_t i = 0; r->nonnegative && i < n; i++)
             TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
                          "a second moment must not be negative, got %g", (double)numbers[i]);
@@ -35563,8 +35561,8 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     return device->backend->sync(device, err);
 }
 
-/* Reads a stripe, unless an earlier one of this thread has failed: so of all that fail the first is
-   found, whoever reads it. */
+/* Reads a stripe, unless this thread has failed at an earlier one. So the first of all stripes that
+   fail is found, whichever thread reads it. */
 TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__reading *r = (const trf__reading *)job;
@@ -35617,11 +35615,13 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     char *memory;
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
-    /* for a device apart, and where threads cannot read one file, one of them reads */
-    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    r->longest = (r->longest + 63) / 64 * 64;
+    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
+       for a device apart, and where threads cannot read one file. */
+    int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
+    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
     run->device.threads = (int32_t)threads;
-    r->longest = (r->longest + 63) / 64 * 64;
     size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
     size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
                                trf__bytes(r->n_stripes, sizeof *r->stripes));
@@ -35809,7 +35809,7 @@ TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
     return 1;
 }
 
-/* The arenas in stripes, as they are. */
+/* Cuts both arenas into stripes. Their bytes are read as they are. */
 TRF__FN void trf__cut_arenas(trf__reading *r, const void *of)
 {
     const trf_file_entry *const *arenas = (const trf_file_entry *const *)of;
@@ -35867,7 +35867,7 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     return TRF_OK;
 }
 
-/* Compares two tensors of one parameter, of which `other` was not read. */
+/* Compares two tensors that the file has for one parameter. */
 TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
                                     trf_error *err)
 {
@@ -35913,7 +35913,7 @@ TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
-/* The tensors of an arena in stripes, and of the weights the matrices that are packed. */
+/* Cuts the tensors of an arena into stripes; of the weights also the matrices that are packed. */
 TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
     const trf__arena_of *to = (const trf__arena_of *)of;
@@ -35921,10 +35921,11 @@ TRF__FN void trf__cut_params(trf__reading *r, const void *of)
     for (int32_t packed = 0; packed < (to->companion ? 1 : 2); packed++)
         for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
+            if ((p->offset < 0) != packed) continue;
             const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
             const char *prefix = to->companion ? to->companion->prefix : "";
             int32_t n = 0, index = trf__next_tensor(r->file, r->model, prefix, p, &n);
-            if ((p->offset < 0) != packed || index < 0) continue;
+            if (index < 0) continue;
             const trf_file_entry *e = &r->file->entries[index];
             if (a) trf__cut_tensor(r, e, a, (char *)r->model->packed + a->packed[layout->format],
                                    a->out);
@@ -41236,4 +41237,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2476429719
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2048482767

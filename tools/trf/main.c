@@ -116,7 +116,7 @@ static void print_version(void)
     trf_device_text(&device, text, sizeof text);
     kernels = strchr(text, '\n');               /* the second line */
     *kernels++ = 0;
-    /* behind its own name and version: what was compiled, of which the second line says what is used */
+    /* The first line tells what was compiled, behind a name and a version; the second what is used. */
     printf("trf %s\ncompiled: %s\nused here: %s\n", TRF_VERSION, strchr(text, ',') + 2, kernels);
 #ifdef TRF_WITH_SENTENCEPIECE
     puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");

@@ -539,7 +539,7 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
     }
 }
 
-/* Rows of a matrix of 16-bit numbers, in order: words of two are what a panel has. */
+/* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {

@@ -167,8 +167,8 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
     }
 }
 
-/* The weights from low on and below high, at most TRF__DRAW_FEW, and zeros up to whole vectors.
-   Returns the number of both. */
+/* Copies the weights that reach low but not high, at most TRF__DRAW_FEW, and zeros up to a whole
+   vector. Returns how many numbers it has written. */
 TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, trf_real high,
                                   trf_real *few)
 {
@@ -302,8 +302,8 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     d->rule(d->user, row, w, largest);
     trf_real best = trf__draw_changed(w, z, d->vocab, most, largest, &own);
     if (!(best > -(trf_real)HUGE_VAL)) return;
-    /* At temperature 1 the logits have the weights of a draw, but for a factor and what changed.
-       Nothing is subtracted: a difference of large sums would lose digits. */
+    /* At temperature 1 the sum of the weights also gives that of the logits. own >= 0: a difference
+       of large sums would lose digits. */
     const int shared = d->temperature == 1 && best <= most && own >= 0;
     if (!shared) own = trf__draw_own(z, d->vocab, most);
     if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);

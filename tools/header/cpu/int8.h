@@ -492,7 +492,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
     }
 }
 
-/* The sums of the numbers of sixteen rows in a panel, each word of which has four of a row. */
+/* The sums of sixteen rows of a panel. */
 TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t words)
 {
 #if TRF__VECTOR_BYTES > TRF__REAL_BYTES && TRF__REAL_BYTES == 4
@@ -513,7 +513,7 @@ TRF__FN void trf__int8_row_sums(int32_t sums[16], const char *panel, int64_t wor
 #endif
 }
 
-/* Rows of a matrix in 8 bits and their scales: words of four numbers are what a panel has. */
+/* Packs rows in 8 bits, and their scales. A panel has words of four numbers of a row. */
 TRF__FN void trf__int8_stored(void *packed, const void *stored, int64_t first, int64_t rows,
                               int64_t in, const trf_real *scales)
 {

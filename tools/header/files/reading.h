@@ -205,8 +205,8 @@ TRF__FN int trf__is_little(void)
     return *(const unsigned char *)&one == 1;
 }
 
-/* How many of n numbers are finite, in whole sixties and four, before the first that is not: one
-   more in the exponent, and only an exponent of ones carries into the sign. */
+/* The numbers in front of the first block of 64 that is not finite, or not whole. Only an exponent
+   of ones carries into the sign if one is added to it. */
 TRF__FN size_t trf__finite_numbers(const unsigned char *p, size_t n, char code)
 {
     enum { EACH = 64 };
@@ -356,8 +356,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                  (long long)count, (long long)first);
     uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
+    const int own = trf__is_own(dtype);
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
-        const int own = trf__is_own(dtype);
         unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
         n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
         TRF__TRY(trf__file_fetch(&file->from, at, to, (size_t)(n * dtype->bytes), err));
@@ -398,9 +398,7 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
 
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
 {
-    for (int32_t i = 0; file && name && i < file->count; i++)
-        if (!strcmp(file->entries[i].name, name)) return i;
-    return -1;
+    return file && name ? trf__file_find(file, name) : -1;
 }
 
 /* Compares the data with "trf.crc32" of the metadata, and reads the tensors that no one has read

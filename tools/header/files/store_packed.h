@@ -177,7 +177,7 @@ TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
     return 1;
 }
 
-/* The arenas in stripes, as they are. */
+/* Cuts both arenas into stripes. Their bytes are read as they are. */
 TRF__FN void trf__cut_arenas(trf__reading *r, const void *of)
 {
     const trf_file_entry *const *arenas = (const trf_file_entry *const *)of;

@@ -50,7 +50,7 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
     return TRF_OK;
 }
 
-/* Compares two tensors of one parameter, of which `other` was not read. */
+/* Compares two tensors that the file has for one parameter. */
 TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
                                     trf_error *err)
 {
@@ -96,7 +96,7 @@ TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
-/* The tensors of an arena in stripes, and of the weights the matrices that are packed. */
+/* Cuts the tensors of an arena into stripes; of the weights also the matrices that are packed. */
 TRF__FN void trf__cut_params(trf__reading *r, const void *of)
 {
     const trf__arena_of *to = (const trf__arena_of *)of;
@@ -104,10 +104,11 @@ TRF__FN void trf__cut_params(trf__reading *r, const void *of)
     for (int32_t packed = 0; packed < (to->companion ? 1 : 2); packed++)
         for (int32_t i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
+            if ((p->offset < 0) != packed) continue;
             const trf__affine *a = packed ? trf__affine_of(layout, i) : NULL;
             const char *prefix = to->companion ? to->companion->prefix : "";
             int32_t n = 0, index = trf__next_tensor(r->file, r->model, prefix, p, &n);
-            if ((p->offset < 0) != packed || index < 0) continue;
+            if (index < 0) continue;
             const trf_file_entry *e = &r->file->entries[index];
             if (a) trf__cut_tensor(r, e, a, (char *)r->model->packed + a->packed[layout->format],
                                    a->out);

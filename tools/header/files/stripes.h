@@ -23,15 +23,15 @@
 // they belong. So the data are read once, and the floats of a packed matrix never exist together.
 
 enum {
-    TRF__STRIPE = 1 << 18,               /* bytes; sixteen rows of a long matrix are more */
-    TRF__STRIPE_ROWS = 256,              /* of a packed matrix, at most: `pack` then takes one
+    TRF__STRIPE = 1 << 18,              /* bytes; sixteen rows of a long matrix are more */
+    TRF__STRIPE_ROWS = 256,             /* of a packed matrix, at most: `pack` then takes one
                                            thread */
     TRF__ONE_READS = 1 << 22            /* bytes that a thread reads while another one starts */
 };
 #define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
 
-/* Numbers or rows first .. first + n - 1 of a tensor: so many bytes of the file, and where they go
-   on the model's device. */
+/* Numbers, or rows, first .. first + n - 1 of a tensor. They are so many bytes at `at` of the file,
+   and go to `to` on the model's device. */
 typedef struct trf__stripe {
     const trf_file_entry *entry;
     const trf__affine *matrix;          /* or NULL: it is not packed */
@@ -130,7 +130,7 @@ TRF__FN trf_status trf__check_int8(const trf__reading *r, const trf__stripe *str
 
 /* Packs the rows of a stripe. Those that the file has in the packed format move as they are. */
 TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *stripe,
-                                   const trf__stripe_reader *reader, trf_error *err)
+                                    const trf__stripe_reader *reader, trf_error *err)
 {
     const trf_file_entry *e = stripe->entry;
     const trf__run *run = &r->run;
@@ -139,6 +139,7 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
                      !r->file->allow_nonfinite;
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
+    const char *from = reader->bytes;   /* the buffer, where `pack` reads it */
     trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
                                                              : reader->numbers;
     size_t stored = 0;                  /* how many numbers are finite, before any other */
@@ -149,19 +150,17 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at + 2 * stored, bytes + 2 * stored,
                                       n - stored, numbers, err));
     }
-    if (int8 || bf16) pack.stored = bytes;
-    else pack.weights = numbers;
-    if (int8) pack.scales = reader->scales;
+    const size_t scales = 2 * r->longest;
     if (r->device) {
-        const size_t scales = (size_t)((const char *)reader->scales - reader->bytes);
         run->backend->upload(run, r->device, reader->bytes,
                              scales + (size_t)stripe->n * sizeof *reader->scales);
         TRF__TRY(run->backend->sync(run, err));
-        if (pack.stored) pack.stored = r->device;
-        else pack.weights = (const trf_real *)(void *)(r->device +
-                                                       ((const char *)numbers - reader->bytes));
-        if (int8) pack.scales = (const trf_real *)(void *)(r->device + scales);
+        from = r->device;
     }
+    if (int8 || bf16) pack.stored = from;
+    else pack.weights = (const trf_real *)(const void *)(from + ((const char *)numbers -
+                                                                 reader->bytes));
+    if (int8) pack.scales = (const trf_real *)(const void *)(from + scales);
     run->backend->pack(run, &pack);
     return TRF_OK;
 }
@@ -175,15 +174,15 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
     const int as_is = !dtype->code || trf__is_own(dtype);
-    char *read = place && as_is ? place : reader->bytes, *to = place ? place : reader->bytes;
+    char *to = place ? place : as_is ? reader->bytes : (char *)reader->numbers;
+    char *read = as_is ? to : reader->bytes;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
     if (r->sums) stripe->sum = trf__crc_go_on(&r->file->crc, 0, read, bytes);
     if (stripe->matrix) return trf__pack_stripe(r, stripe, reader, err);
     if (dtype->code) {
-        if (!place && !as_is) to = (char *)reader->numbers;
-        const trf_real *numbers = (const trf_real *)(void *)to;
+        trf_real *numbers = (trf_real *)(void *)to;
         TRF__TRY(trf__convert_numbers(r->file, e, stripe->at, (const unsigned char *)read, n,
-                                      (trf_real *)(void *)to, err));
+                                      numbers, err));
         for (size_t i = 0; r->nonnegative && i < n; i++)
             TRF__FAIL_IF(!(numbers[i] >= 0), TRF_E_STATE, stripe->first + (int64_t)i, e->name,
                          "a second moment must not be negative, got %g", (double)numbers[i]);
@@ -193,8 +192,8 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     return device->backend->sync(device, err);
 }
 
-/* Reads a stripe, unless an earlier one of this thread has failed: so of all that fail the first is
-   found, whoever reads it. */
+/* Reads a stripe, unless this thread has failed at an earlier one. So the first of all stripes that
+   fail is found, whichever thread reads it. */
 TRF__FN void trf__stripe_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__reading *r = (const trf__reading *)job;
@@ -247,11 +246,13 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     char *memory;
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
-    /* for a device apart, and where threads cannot read one file, one of them reads */
-    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)(r->bytes / TRF__ONE_READS));
+    r->longest = (r->longest + 63) / 64 * 64;
+    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
+       for a device apart, and where threads cannot read one file. */
+    int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
+    int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
     run->device.threads = (int32_t)threads;
-    r->longest = (r->longest + 63) / 64 * 64;
     size_t each = 2 * r->longest + TRF__STRIPE_ROWS * sizeof(trf_real);
     size_t all = trf__add_size(trf__bytes(threads, each + sizeof *r->readers),
                                trf__bytes(r->n_stripes, sizeof *r->stripes));

@@ -807,7 +807,7 @@ typedef struct trf__backend {
 #endif
     /* NULL if the device is not the CPU: tokens are drawn by the host */
     void (*draw)(const trf__run *run, const trf__drawing *job);
-    /* NULL likewise: calls a function for tiles 0 to n - 1, on all threads */
+    /* calls a function for tiles 0 to n - 1, on all threads; NULL likewise */
     void (*spread)(const trf__run *run, int64_t n, trf__tile_function *function, const void *job);
 } trf__backend;
 

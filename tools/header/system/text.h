@@ -225,7 +225,7 @@ TRF__FN uint32_t trf__crc_bytes(const trf__crc *crc, const unsigned char *p, siz
     return c;
 }
 
-/* The CRC of bytes with the CRC `value` and of n more. */
+/* The CRC of some bytes, whose CRC is `value`, and of n more. */
 TRF__FN uint32_t trf__crc_go_on(const trf__crc *crc, uint32_t value, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
@@ -258,8 +258,8 @@ TRF__FN uint32_t trf__crc_times(uint32_t a, uint32_t b)
     return product;
 }
 
-/* x^(8 n). With the CRC a of some bytes and the CRC b of the next n, a x^(8 n) + b is that of all:
-   so parts may be summed apart. */
+/* x^(8 n). If some bytes have the CRC a and the next n have the CRC b, all have a x^(8 n) + b. So
+   parts can be summed apart. */
 TRF__FN uint32_t trf__crc_power(uint64_t n)
 {
     uint32_t power = 0x80000000u, x = 0x00800000u;

@@ -195,6 +195,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     int more, unknowns = 0, n = 0;
     const unsigned char *begin = (const unsigned char *)p->model;
     trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    /* a usual piece takes twenty bytes of the file, half of them text */
     TRF__TRY(trf__vocab_reserve(v, p->model_bytes / 20, p->model_bytes / 2, err));
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
