@@ -218,7 +218,9 @@ END {
             else {
                 text = text_of(at_line[k])
                 brace = index(text, "{")
-                print substr(text, 1, brace - 1) "{\n" faulty[at_line[k]] inner(substr(text, brace)) "\n}"
+                head = substr(text, 1, brace - 1)
+                sub(/[ \n]+$/, "", head)            # private.awk: a body begins with a line of its own
+                print head "\n{\n" faulty[at_line[k]] inner(substr(text, brace)) "\n}"
                 k = last[at_line[k]]
             }
             if (line[k] ~ /^#include <stdlib.h>/) chooser()
