@@ -5,6 +5,7 @@
 #     sh tests/mutate.sh crc beam         those whose name contains one of the words
 #     sh tests/mutate.sh --suite ops host those that name one of the suites first: all of them take hours
 #     sh tests/mutate.sh --changed HEAD~3 those in definitions that differ from a commit's
+#     NAMED=1 sh tests/mutate.sh          every fault, by the suites that its row names alone: sooner
 #     sh tests/mutate.sh --check          plants nothing: lists faults without a place or a suite
 #
 # A fault is a row of tests/faults.txt: name @@ suites, tried first @@ place @@ text @@ becomes. A
@@ -155,11 +156,12 @@ sound()
     [ "$(cat "$work/sound/$1.is")" = yes ]
 }
 
-# The suites to try: those named first, then the double ones of them, then all others.
+# The suites to try: those named first, then the double ones of them, then, without NAMED, all others.
 suites()
 {
     for name in $1; do echo "test_$name"; done
     for name in $1; do case " $doubles " in *" $name "*) echo "double_test_$name" ;; esac; done
+    [ -z "$NAMED" ] || return
     for file in "$root"/tests/test_*.c; do file=${file##*/}; echo "${file%.c}"; done
     for name in $doubles; do echo "double_test_$name"; done
 }
