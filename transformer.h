@@ -4434,10 +4434,10 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
    true at all indices before that one, and at none behind. */
 #define TRF__BISECT(low, end, before) \
     do { \
-        int64_t trf__end = (end); \
-        while ((low) < trf__end) { \
-            const int64_t middle = (low) + (trf__end - (low)) / 2; \
-            if (before) (low) = middle + 1; else trf__end = middle; \
+        int64_t trf__bound = (end); \
+        while ((low) < trf__bound) { \
+            const int64_t middle = (low) + (trf__bound - (low)) / 2; \
+            if (before) (low) = middle + 1; else trf__bound = middle; \
         } \
     } while (0)
 
@@ -7733,8 +7733,8 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 /* A loop over the rows of a tile (TRF__TILE). */
 #define TRF__ROWS_OF_TILE(row, n_rows, width) \
     for (int64_t row = tile * trf__tile_rows(width), \
-                 trf__end = trf__min64(n_rows, row + trf__tile_rows(width)); \
-         row < trf__end; row++)
+                 trf__bound = trf__min64(n_rows, row + trf__tile_rows(width)); \
+         row < trf__bound; row++)
 
 // >>thread-build   whether this build has threads
 
@@ -41237,4 +41237,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2048482767
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1171394586

@@ -260,9 +260,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
    true at all indices before that one, and at none behind. */
 #define TRF__BISECT(low, end, before) \
     do { \
-        int64_t trf__end = (end); \
-        while ((low) < trf__end) { \
-            const int64_t middle = (low) + (trf__end - (low)) / 2; \
-            if (before) (low) = middle + 1; else trf__end = middle; \
+        int64_t trf__bound = (end); \
+        while ((low) < trf__bound) { \
+            const int64_t middle = (low) + (trf__bound - (low)) / 2; \
+            if (before) (low) = middle + 1; else trf__bound = middle; \
         } \
     } while (0)

@@ -163,8 +163,8 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 /* A loop over the rows of a tile (TRF__TILE). */
 #define TRF__ROWS_OF_TILE(row, n_rows, width) \
     for (int64_t row = tile * trf__tile_rows(width), \
-                 trf__end = trf__min64(n_rows, row + trf__tile_rows(width)); \
-         row < trf__end; row++)
+                 trf__bound = trf__min64(n_rows, row + trf__tile_rows(width)); \
+         row < trf__bound; row++)
 
 // >>thread-build   whether this build has threads
 
