@@ -341,7 +341,7 @@ static void encodings(void **state)
 
 static void decoded(void **state)
 {
-    trf_vocab *cleaned = vocab_made(UNCASED, 1), *plain = vocab_made(UNCASED, 0);
+    trf_vocab *cleaned = vocab_made(UNCASED, 1), *plain = vocab_made(UNCASED, 62);
     trf__answer to;
     size_t i;
     (void)state;
