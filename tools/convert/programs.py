@@ -13,7 +13,7 @@ penalties. Prints the largest difference of the scores, and the exit status is 1
 tie. --golden makes smaller models instead, and folders in tests/golden/import: a model with its answers, and another one with
 the answers of both together.
 """
-import json, pathlib, random, re, shutil, subprocess, sys, tempfile
+import io, json, pathlib, random, re, shutil, subprocess, sys, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT, NAMES = HERE.parents[1], "zero one two three four five six seven eight nine".split()
@@ -33,10 +33,12 @@ def data(folder):
     r = random.Random(1)
     digits = [[r.randrange(10) for _ in range(r.randint(1, 7))] for _ in range(600)]
     pairs = [(" ".join(map(str, d)), " ".join(NAMES[x] for x in reversed(d))) for d in digits]
-    (folder / "both").write_text("\n".join(line for pair in pairs for line in pair) + "\n")
-    sentencepiece.SentencePieceTrainer.train(input=str(folder / "both"), model_prefix=str(folder / "m"), vocab_size=40,
-                                             hard_vocab_limit=False, minloglevel=2, normalization_rule_name="identity")
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "m.model"))
+    model = io.BytesIO()                                                    # a file's name would be in the model
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=(line for pair in pairs for line in pair), model_writer=model,
+                                             vocab_size=40, hard_vocab_limit=False, minloglevel=2,
+                                             normalization_rule_name="identity")
+    (folder / "m.model").write_bytes(model.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     for side, name in enumerate(("src", "tgt")):
         lines = [" ".join(pieces.encode(pair[side], out_type=str)) for pair in pairs]
         (folder / f"train.{name}").write_text("\n".join(lines[SOURCES:]) + "\n")
