@@ -824,12 +824,15 @@ check "the file of pickles to cut has more than 190 bytes" [ "$bytes" -gt 190 ]
 
 # --- models of fairseq and Marian (tools/convert): the answers and scores of these programs -------------------------
 scores_agree() { paste got "$golden/$1/answers.txt" |
-    awk -F '\t' '{ d = $3 - $7; if (!(d < 5e-5 && d > -5e-5) || $4 != $8) exit 1; n++ } END { exit !n }'; }
-for program in "fairseq --n-best 1 --alpha 1 --min-length 1 --max-length-a 0 --max-length-b 40" \
-    "marian_nmt --n-best 5 --alpha 1 --word-penalty 0.3 --max-length-a 3 --max-length-b 3"; do
+    awk -F '\t' '{ d = $3 - $7; sub(/ +$/, "", $4); bad += !(d < 5e-5 && d > -5e-5) || $4 != $8 }
+        END { exit bad || !NR }'; }
+of_fairseq="--n-best 1 --alpha 1 --min-length 1 --max-length-a 0 --max-length-b 40"
+of_marian="--n-best 5 --alpha 1 --word-penalty 0.3 --allow-unk no --max-length-a 3 --max-length-b 3"
+for program in "fairseq $of_fairseq" "fairseq_ensemble $of_fairseq --with fairseq.model" "marian_nmt $of_marian" \
+    "marian_nmt_ensemble $of_marian --with marian_nmt.model --ensemble-weights 0.25,1.5"; do
     folder=${program%% *}
     expect 0 "import takes $folder" "[1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output $folder.model
-    "$trf" translate --model $folder.model --search-rule ${folder%_nmt} --beam 5 ${program#* } \
+    "$trf" translate --model $folder.model --search-rule ${folder%%_*} --beam 5 ${program#* } \
         --scores "$golden/$folder/lines.txt" >got 2>err
     check "$folder: translate gives as many answers as the program of the model" lines_are \
         "$(wc -l <"$golden/$folder/answers.txt")" got
