@@ -735,6 +735,7 @@ static trf_config random_config(void)
     c.qkv_bias = up_to(2); c.out_bias = up_to(2); c.feed_forward_bias = up_to(2);
     c.final_norm = (trf_final_norm)(both ? up_to(4) : up_to(2));
     c.init = (trf_init)up_to(3);
+    c.embedding_norm = up_to(2); c.feed_forward_gate = up_to(2);
     if (c.kind == TRF_ENCODER_ONLY) {
         c.target_vocab = 0;
         c.head = (trf_head)up_to(5);
@@ -828,12 +829,12 @@ static void test_count_flops(void **state)
         for (i = 0; i < s; i++) {               /* one source row after another */
             projections += e * 2 * (3 * d * d + d * d) + cross * 2 * 2 * d * d;
             attention += e * 2 * 2 * d * (double)s;
-            forward += e * 2 * 2 * d * c.d_ff;
+            forward += e * 2 * (2 + c.feed_forward_gate) * d * c.d_ff;
         }
         for (i = 0; i < t; i++) {
             projections += n * 2 * (3 * d * d + d * d) + cross * 2 * 2 * d * d;
             attention += n * 2 * 2 * d * (double)(i + 1) + cross * 2 * 2 * d * (double)s;
-            forward += n * 2 * 2 * d * c.d_ff;
+            forward += n * 2 * (2 + c.feed_forward_gate) * d * c.d_ff;
         }
         generator = c.kind != TRF_ENCODER_ONLY ? 2 * d * c.target_vocab * (double)t
                   : c.head == TRF_HEAD_MASKED ? 2 * d * c.source_vocab * (double)s

@@ -1826,7 +1826,7 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
     const double sentinel = 0.5;
     int mark = plain_used, d = t->heads * t->d_head, i, head, kd = d / (t->shared ? t->shared : 1);
     int wide = t->together ? d + 2 * kd : 0;
-    const int32_t row_of[2 * BIAS_REACH + 1] = { 3, 3, 2, 0, 1, 0, 1, 2, 0, 0, 3 };
+    const int32_t row_of[2 * BIAS_REACH + 1] = { 2, 3, 2, 0, 1, 0, 1, 2, 0, 0, 3 };
     int32_t q_rows = GAP, k_rows = GAP;
     int64_t q_numbers, k_numbers, outs, notes;
     trf__span spans[4];
