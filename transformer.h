@@ -22324,29 +22324,29 @@ enum {
 
 /* field, condition, which stages have it (in), name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,      source, trf__holds_source_embedding(c, in), \
+    X(embed[0].w,     source, trf__holds_source_embedding(c, in), \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,      target && !trf__shares_embedding(c), \
+    X(embed[1].w,     target && !trf__shares_embedding(c), \
       in->embeds[1] || (in->projects && c->tying == TRF_TIED_DECODER), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
-    X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
+    X(generator.w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
       in->projects, \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,    target && c->generator_bias, in->projects, \
+    X(generator.b,    target && c->generator_bias, in->projects, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
     X(head_w,         trf__has_labels(c), in->projects, \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
     X(head_b,         c->head, in->projects, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
-    X(src_positions,  source && learned, in->embeds[0], \
+    X(positions[0],   source && learned, in->embeds[0], \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(tgt_positions,  target && learned, in->embeds[1], \
+    X(positions[1],   target && learned, in->embeds[1], \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(src_distances,  source && relative, in->n[0] > 0, \
+    X(distances[0],   source && relative, in->n[0] > 0, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(tgt_distances,  target && relative, in->n[1] > 0, \
+    X(distances[1],   target && relative, in->n[1] > 0, \
       "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(src_segments,   c->segments > 0, in->embeds[0], \
+    X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
@@ -22376,16 +22376,15 @@ typedef struct trf__sublayer_spec {
                                                  a row of its memory: see >>sublayers */
 } trf__sublayer_spec;
 
+/* Two of a kind: of the encoder and of the decoder. */
 typedef struct trf__model_params {
-#define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
-    TRF__MODEL_PARAMS(TRF__X)
-#undef TRF__X
-    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    int64_t positions[2], distances[2], segments, head_w, head_b;   /* offsets, or -1 */
+    trf__norm_params embed_norm[2], final_norm[2];
+    trf__affine embed[2];               /* of tokens */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__norm_params head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;         /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
-    trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__model_params;
 
 typedef struct trf__param {
@@ -22586,7 +22585,6 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     if (tied) *a = outer->generator;
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
-        a->w = decoder ? outer->tgt_embed : outer->src_embed;
         a->param = trf__param_named(layout, decoder ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
@@ -22702,6 +22700,7 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
+    trf__model_params *at = &layout->model;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
@@ -22713,29 +22712,24 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->model.field = \
-        (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    at->field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
+    if (target && trf__shares_embedding(c)) at->embed[1].w = at->embed[0].w;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->model.generator_w = layout->model.tgt_embed;
+        at->generator.w = at->embed[1].w;
     if (c->head) {          /* the generator of such a model */
-        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
-            : layout->model.src_embed;
-        layout->model.generator_b = layout->model.head_b;
+        at->generator.w = trf__has_labels(c) ? at->head_w : at->embed[0].w;
+        at->generator.b = at->head_b;
     }
-    layout->model.generator.w = layout->model.generator_w;
-    layout->model.generator.param =
+    at->generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->model.generator.b = layout->model.generator_b;
-    layout->model.generator.out = trf__n_logits(c);
-    layout->model.generator.in = d;
+    at->generator.out = trf__n_logits(c);
+    at->generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
-    layout->model.embed[0].w = layout->model.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &at->generator, TRF__FLOAT32);
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];
@@ -22907,23 +22901,20 @@ TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *si
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     int64_t vocab = trf__n_logits(c);
-    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-                at->generator_w != at->tgt_embed;
-    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
-    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
-        : 0;
-    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+    int64_t source = at->embed[0].w, target = at->embed[1].w, w = at->generator.w;
+    n.source_embedding = source >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = target >= 0 && target != source ? c->target_vocab * d : 0;
+    n.positions = ((at->positions[0] >= 0) + (at->positions[1] >= 0)) * d
                 * (c->max_length + (int64_t)c->position_offset) + c->segments * d
-                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                + ((at->distances[0] >= 0) + (at->distances[1] >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
-    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+    n.generator = (w >= 0 && w != source && w != target) * vocab * d +
+        (at->generator.b >= 0 ? vocab : 0) +
         trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
         trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
-        n.encoder_feed_forward
-            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
-            n.decoder_norms
-            + n.generator;
+        n.encoder_feed_forward + n.encoder_norms + n.decoder_attention + n.cross_attention +
+        n.decoder_feed_forward + n.decoder_norms + n.generator;
     n.memory = trf__layout_memory(&layout);
     *size = n;
     return TRF_OK;
@@ -22978,9 +22969,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
         n.generator += 2 * (double)c->d_model *
             ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
-        n.decoder_projections
-            + n.decoder_attention + n.cross_projections + n.cross_attention +
-            n.decoder_feed_forward + n.generator;
+        n.decoder_projections + n.decoder_attention + n.cross_projections + n.cross_attention +
+        n.decoder_feed_forward + n.generator;
     *counts = n;
     return TRF_OK;
 }
@@ -23012,15 +23002,6 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     trf__lay_out(&model->layout, config);
     *out = model;
     return TRF_OK;
-}
-
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
-                                              trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(config, err));
-    return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
 /* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
@@ -23837,14 +23818,9 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
-    int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
-    int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
-    trf_attention_kind self_map;        /* which maps its self-attention has */
-    /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
-    int64_t embed, positions, distances, segments;
+    int64_t positions, segments;        /* where learned positions and segments begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
     trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
@@ -23918,10 +23894,10 @@ typedef struct trf__pass_back {
     void *who;
 } trf__pass_back;
 
-/* Losses of rows and their sums, in the arena. */
+/* Losses of rows and their sums, in the arena: of the rows of the target, and of sequences. */
 typedef struct trf__pass_losses {
     void *scratch;
-    double *row_loss, *row_nll;
+    double *row_loss[2], *row_nll[2];
     trf__sums *sums;
 } trf__pass_losses;
 
@@ -23938,7 +23914,6 @@ typedef struct trf__head_acts {
 typedef struct trf__sequence_head {
     trf__act *pooled, *x;               /* (sentences, d); x: what its matrix multiplies */
     trf__head_acts layer;
-    double *row_loss, *row_nll;
     int32_t *host, *device;             /* (sentences) labels, or -1 */
 } trf__sequence_head;
 
@@ -24102,8 +24077,6 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = TRF__TAKE(double, cursor, sentences);
-    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -24129,9 +24102,13 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
 TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
-    int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
-    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    const trf__limits *l = &pass->plan.limits;
+    for (int k = 0; k < 2; k++) {
+        int64_t rows = k == 0 ? l->target_rows
+                     : c->sequence_labels && pass->projects ? l->sentences : 0;
+        pass->loss.row_loss[k] = TRF__TAKE(double, cursor, rows);
+        pass->loss.row_nll[k] = TRF__TAKE(double, cursor, rows);
+    }
     pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))
@@ -24360,7 +24337,8 @@ TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__sublayer_spec *parts = stack->specs;
+    const trf__sublayer_spec *parts = pass->layout->specs +
+        (stack->decoder ? pass->encoder.n_sublayers : 0);
     int pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (int i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -24387,29 +24365,14 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
+    stack.embed_shared = generator ||
+        (decoder ? range->projects && c->tying == TRF_TIED_DECODER
+                 : range->embeds[1] && trf__shares_embedding(c));
+    stack.begins = decoder ? 0 : c->source_bos;
+    stack.ends = decoder ? c->target_eos : c->source_eos;
     if (!layout) return stack;
-    if (decoder) {
-        stack.specs = layout->specs ? layout->specs + trf__per_layer(c, 0) * range->n[0] : NULL;
-        stack.vocab = c->target_vocab;
-        stack.embed = layout->model.tgt_embed;
-        stack.positions = layout->model.tgt_positions;
-        stack.distances = layout->model.tgt_distances;
-        stack.embed_shared = generator || (range->projects && c->tying == TRF_TIED_DECODER);
-        stack.ends = c->target_eos;
-        stack.shifts = 1;
-        stack.self_map = TRF_DECODER_SELF;
-    } else {
-        stack.specs = layout->specs;
-        stack.vocab = c->source_vocab;
-        stack.embed = layout->model.src_embed;
-        stack.positions = layout->model.src_positions;
-        stack.distances = layout->model.src_distances;
-        stack.segments = layout->model.src_segments;
-        stack.embed_shared = generator || (range->embeds[1] && trf__shares_embedding(c));
-        stack.begins = c->source_bos;
-        stack.ends = c->source_eos;
-        stack.self_map = TRF_ENCODER_SELF;
-    }
+    stack.positions = layout->model.positions[decoder];
+    if (!decoder) stack.segments = layout->model.segments;
     stack.embed_norm = layout->model.embed_norm[decoder];
     stack.final_norm = layout->model.final_norm[decoder];
     return stack;
@@ -24887,7 +24850,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
-    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
@@ -24913,7 +24876,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
-        trf__model_without_weights(&model, config, err))
+        trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     size_t packed = model->layout.packed_bytes[run.format];
@@ -25138,11 +25101,11 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (int32_t k = 0; k < n; k++, row++) {
-            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            int32_t id = k - (stack->decoder ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
                 id = 2 * x->lengths[i] - 1 - id;
-            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+            l->ids[row] = id < 0 ? (stack->decoder ? trf__start_id(c) : c->bos)
                         : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;
@@ -25360,7 +25323,7 @@ TRF__FN void trf__operands_positions(const trf__pass *pass, const trf__stack *st
     if (c->positions == TRF_POSITIONS_ALIBI) sub->attention.bias.alibi = 1;
     if (c->positions == TRF_POSITIONS_RELATIVE) {
         trf__bias *bias = &sub->attention.bias;
-        bias->table = pass->weights.plain + stack->distances;
+        bias->table = pass->weights.plain + pass->layout->model.distances[stack->decoder];
         bias->row_of = pass->buckets + stack->decoder * trf__distances(c);
         bias->reach = c->relative_distance;
         bias->rows = c->relative_buckets;
@@ -25459,7 +25422,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
-    int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
+    int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!views->attention[kind]) return;
     for (int64_t s = 0; s < in.n_spans; s++) {
@@ -25544,7 +25507,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->model.embed[stack == &pass->decoder]);
+    e.weight = trf__weight(pass, &pass->layout->model.embed[stack->decoder]);
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
@@ -25606,14 +25569,21 @@ TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__a
     return p;
 }
 
+/* y (rows, a->out) = x times a matrix of the model, and its bias. */
+TRF__FN void trf__project_by(const trf__pass *pass, const trf__affine *a, trf__act *y,
+                             const trf__act *x, int64_t rows)
+{
+    trf__project(&pass->run, y, x, trf__weight(pass, a), trf__plain(pass, a->b), rows, a->out,
+                 a->in);
+}
+
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
 TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, const trf__act *x,
                              int64_t rows)
 {
     const trf__affine *layer = to->layer;
     trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
-    trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
-                 layer->out, layer->in);
+    trf__project_by(pass, layer, to->h, x, rows);
     TRF__ZEROED(trf__activate, a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
     a.kind = to->activation;
@@ -25683,11 +25653,6 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
-TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
-{
-    return trf__plain(pass, pass->layout->model.generator_b);
-}
-
 /* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
    else reads them after the last norm. */
 TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
@@ -25704,51 +25669,47 @@ TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
 {
     trf__scale_states(pass, x, rows);
-    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->model.generator),
-                 trf__generator_bias(pass), rows, trf__n_logits(pass->config),
-                 pass->config->d_model);
+    trf__project_by(pass, &pass->layout->model.generator, y, x, rows);
 }
 
-/* The loss of the batch, row by row, without gradients. Scales the decoder's states. */
-TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
+/* The op that adds the logits of the decoder's rows to those of other models. Scales the states.
+   The caller sets the rows, and how the model counts. */
+TRF__FN trf__mix trf__mix_of(const trf__pass *pass, trf_real *logits, int first)
 {
-    const trf_config *c = pass->config;
-    TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
-    l.row_loss = pass->loss.row_loss;
-    l.row_nll = pass->loss.row_nll;
-    l.sums = pass->loss.sums;
-    l.work = pass->loss.scratch;
-    l.x = pass->decoder.out;
-    l.w = trf__weight(pass, &pass->layout->model.generator);
-    l.bias = trf__generator_bias(pass);
-    l.targets = pass->decoder.device.targets;
-    l.numbers = pass->numbers[1];
-    l.labels = (int)c->label_kind;
-    l.rows = pass->decoder.rows;
-    l.d = c->d_model;
-    trf__scale_states(pass, pass->decoder.out, l.rows);
-    return l;
+    const trf__affine *head = &pass->layout->model.generator;
+    TRF__ZEROED(trf__mix, j);
+    trf__scale_states(pass, pass->decoder.out, pass->decoder.rows);
+    j.logits = logits;
+    j.w = trf__weight(pass, head);
+    j.bias = trf__plain(pass, head->b);
+    j.vocab = head->out; j.d = head->in;
+    j.first = first;
+    return j;
 }
 
-/* The same for the labels of sequences. */
-TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
+/* The loss of the batch, row by row, without gradients, with the smoothing of these options (NULL:
+   none). second: of the labels of sequences; else scales the decoder's states. */
+TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, const trf_train_options *o, int second)
 {
     const trf_config *c = pass->config;
-    const trf__affine *head = &pass->layout->model.sequence_head;
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
     TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
-    l.row_loss = pass->sequence.row_loss;
-    l.row_nll = pass->sequence.row_nll;
-    l.sums = pass->loss.sums + 1;
+    trf__smooth(&l, o ? o->label_smoothing : 0, o ? (int)o->smoothing_rule : 0, head->out, c->pad);
+    l.row_loss = pass->loss.row_loss[second];
+    l.row_nll = pass->loss.row_nll[second];
+    l.sums = pass->loss.sums + second;
     l.work = pass->loss.scratch;
-    l.x = pass->sequence.x;
+    l.x = second ? pass->sequence.x : pass->decoder.out;
     l.w = trf__weight(pass, head);
     l.bias = trf__plain(pass, head->b);
-    l.targets = pass->sequence.device;
-    l.rows = pass->encoder.n_self;
+    l.targets = second ? pass->sequence.device : pass->decoder.device.targets;
+    l.numbers = pass->numbers[1];
+    l.labels = (int)c->label_kind;
+    l.rows = second ? pass->encoder.n_self : pass->decoder.rows;
     l.d = c->d_model;
-    l.of_sequences = 1;
+    l.of_sequences = second;
+    if (!second) trf__scale_states(pass, pass->decoder.out, l.rows);
     return l;
 }
 
@@ -25781,7 +25742,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->back.first;
     if (sub.attention.bias.table) {
-        sub.dbias = g + stack->distances;
+        sub.dbias = g + pass->layout->model.distances[stack->decoder];
         sub.partial = pass->back.partial;
         /* all layers share the numbers, and the last layer comes first */
         sub.first_bias = sub.first && layer->is.layer == stack->n_sublayers / stack->per_layer - 1;
@@ -25840,11 +25801,12 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
+    const trf__affine *embed = &pass->layout->model.embed[stack->decoder];
     trf__embed_gradient e;
     e.d = c->d_model;
-    e.vocab = stack->vocab;
+    e.vocab = embed->out;
     e.positions = c->max_length;
-    e.dweight = pass->back.gradients + stack->embed;
+    e.dweight = pass->back.gradients + embed->w;
     e.dtable = NULL;
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
@@ -25995,45 +25957,47 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
     l->entropy *= 1 - l->share;
 }
 
+/* The loss of a head (trf__pass_loss) and its gradients; dx is that of what its matrix multiplies.
+   The sums of the loss are stored after the gradients. */
+TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, int second,
+                            trf__act *dx)
+{
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    trf__loss loss = trf__pass_loss(pass, o, second);
+    loss.slots = pass->back.gradients + pass->layout->n_weights;
+    loss.dx = dx;
+    loss.dw = pass->back.gradients + head->w;
+    loss.db = trf__at(pass->back.gradients, head->b);
+    loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
+    if (!second) trf__loss_teachers(pass, &loss);
+    pass->run.backend->cross_entropy(&pass->run, &loss);
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
 {
     const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
     p.most = 1;
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.dencoded;
-    loss.dw = pass->back.gradients + head->w;
-    loss.db = pass->back.gradients + head->b;
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 1, pass->back.dencoded);
     if (pass->config->head_layer)
         trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 loss.rows);
+                                 pass->encoder.n_self);
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.ds;
 }
 
-/* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
-   after the gradients. Without a head, din becomes the gradient of the decoder's result, and
-   dencoded is returned, to which the decoder will add. With a head, the gradient of the encoder's
-   result is returned, without the part of a second head: *more becomes that part. */
+/* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
+   gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
+   head, the gradient of the encoder's result is returned, without the part of a second head: *more
+   becomes that part. */
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    trf__loss_teachers(pass, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
     const trf__act *dout = trf__head_backward(pass);
@@ -26806,13 +26770,8 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    trf__mix j;
-    trf__scale_states(pass, pass->decoder.out, rows);
-    j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
-    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, (trf_real *)teachers->logits.memory, k == 0);
+    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC;
     for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
@@ -27312,11 +27271,11 @@ TRF__FN double trf__exact_get(const trf_real *from)
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
-    if (p->offset == at->src_embed && trf__has_source(c))
+    if (p->offset == at->embed[0].w && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
-    if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
-    if (p->offset == at->src_distances) return c->encoder_layers > 1 ? 1 : 0;
-    return p->offset == at->tgt_distances && c->decoder_layers > 1 ? 2 : 0;
+    if (p->offset == at->embed[1].w) return c->tying == TRF_TIED_DECODER ? 2 : 0;
+    if (p->offset == at->distances[0]) return c->encoder_layers > 1 ? 1 : 0;
+    return p->offset == at->distances[1] && c->decoder_layers > 1 ? 2 : 0;
 }
 
 /* One call of the hook. */
@@ -27527,16 +27486,12 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
                                  double *source_tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
-    trf__loss loss;
     t->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
     if (t->written) trf__pack_weights(&t->pass);
     TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
-    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
-    run->backend->cross_entropy(run, &loss);
-    if (t->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
-                                  (int)t->options.smoothing_rule);
+    for (int second = 0; second <= (t->pass.config->sequence_labels > 0); second++) {
+        trf__loss loss = trf__pass_loss(&t->pass, &t->options, second);
         run->backend->cross_entropy(run, &loss);
     }
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
@@ -29907,14 +29862,9 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
 {
     const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
-    trf__mix j;
-    trf__scale_states(pass, stack->out, stack->rows);
-    j.sum = sum; j.logits = logits;
-    j.x = stack->out;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
-    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, logits, k == 0);
+    j.sum = sum; j.x = stack->out; j.rows = stack->rows;
+    j.weight = e->weights[k]; j.rule = (int)e->rule;
     pass->run.backend->mix(&pass->run, &j);
 }
 
@@ -30087,9 +30037,9 @@ TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, i
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
-        trf__loss loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        trf__loss loss = trf__pass_loss(pass, NULL, 0);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, fresh, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll[0],
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
         for (int64_t r = 0; r < pass->decoder.rows; r++, to++)
@@ -30229,13 +30179,20 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
 
 // >>labels-read    logits, and the probabilities of labels
 
-/* Computes the logits of the pass's rows in the reader's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_error *err)
+/* Computes the logits of the pass's rows in the reader's scratch memory. second: those of the
+   second head, which has a row for each sequence. */
+TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, int second,
+                                       trf_error *err)
 {
-    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    int64_t rows = second ? pass->n_sentences : pass->decoder.rows;
     TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
-                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)reader->work.memory, pass->decoder.out, rows);
+                                    trf__bytes(rows, trf__bytes(head->out, pass->run.element)),
+                                    err));
+    if (!second) trf__scale_states(pass, pass->decoder.out, rows);
+    trf__project_by(pass, head, (trf__act *)reader->work.memory,
+                    second ? pass->sequence.x : pass->decoder.out, rows);
     return TRF_OK;
 }
 
@@ -30281,18 +30238,6 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
     }
 }
 
-/* The same of the second head, which has a row for each sequence. */
-TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
-{
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    int64_t rows = pass->n_sentences;
-    TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
-                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)r->work.memory, pass->sequence.x, trf__weight(pass, head),
-                 trf__plain(pass, head->b), rows, head->out, head->in);
-    return TRF_OK;
-}
-
 /* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
    those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequences *sources,
@@ -30309,7 +30254,7 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
         const int32_t *lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
+        TRF__TRY(trf__logits_in_work(r, pass, ids < 0, err));
         for (int64_t row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             int64_t n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
@@ -30556,7 +30501,7 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
         TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
         trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
         trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
-        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, 0, err) : TRF_OK;
         if (status == TRF_OK)
             trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
                            pass->decoder.rows);
@@ -32216,7 +32161,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.work = h->top_scratch;
     top.x = stack->out;
     top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->model.generator);
-    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator_b);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator.b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -41237,4 +41182,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2048482767
+// Made from the files in tools/header by `make header`. CRC of the lines above: 168512890

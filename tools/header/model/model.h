@@ -119,23 +119,20 @@ TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *si
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     int64_t vocab = trf__n_logits(c);
-    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-                at->generator_w != at->tgt_embed;
-    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
-    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
-        : 0;
-    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+    int64_t source = at->embed[0].w, target = at->embed[1].w, w = at->generator.w;
+    n.source_embedding = source >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = target >= 0 && target != source ? c->target_vocab * d : 0;
+    n.positions = ((at->positions[0] >= 0) + (at->positions[1] >= 0)) * d
                 * (c->max_length + (int64_t)c->position_offset) + c->segments * d
-                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                + ((at->distances[0] >= 0) + (at->distances[1] >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
-    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+    n.generator = (w >= 0 && w != source && w != target) * vocab * d +
+        (at->generator.b >= 0 ? vocab : 0) +
         trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
         trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
-        n.encoder_feed_forward
-            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
-            n.decoder_norms
-            + n.generator;
+        n.encoder_feed_forward + n.encoder_norms + n.decoder_attention + n.cross_attention +
+        n.decoder_feed_forward + n.decoder_norms + n.generator;
     n.memory = trf__layout_memory(&layout);
     *size = n;
     return TRF_OK;
@@ -190,9 +187,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
         n.generator += 2 * (double)c->d_model *
             ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
-        n.decoder_projections
-            + n.decoder_attention + n.cross_projections + n.cross_attention +
-            n.decoder_feed_forward + n.generator;
+        n.decoder_projections + n.decoder_attention + n.cross_projections + n.cross_attention +
+        n.decoder_feed_forward + n.generator;
     *counts = n;
     return TRF_OK;
 }
@@ -224,15 +220,6 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     trf__lay_out(&model->layout, config);
     *out = model;
     return TRF_OK;
-}
-
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
-                                              trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(config, err));
-    return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
 /* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is

@@ -30,29 +30,29 @@ enum {
 
 /* field, condition, which stages have it (in), name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,      source, trf__holds_source_embedding(c, in), \
+    X(embed[0].w,     source, trf__holds_source_embedding(c, in), \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,      target && !trf__shares_embedding(c), \
+    X(embed[1].w,     target && !trf__shares_embedding(c), \
       in->embeds[1] || (in->projects && c->tying == TRF_TIED_DECODER), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
-    X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
+    X(generator.w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
       in->projects, \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,    target && c->generator_bias, in->projects, \
+    X(generator.b,    target && c->generator_bias, in->projects, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
     X(head_w,         trf__has_labels(c), in->projects, \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
     X(head_b,         c->head, in->projects, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
-    X(src_positions,  source && learned, in->embeds[0], \
+    X(positions[0],   source && learned, in->embeds[0], \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(tgt_positions,  target && learned, in->embeds[1], \
+    X(positions[1],   target && learned, in->embeds[1], \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(src_distances,  source && relative, in->n[0] > 0, \
+    X(distances[0],   source && relative, in->n[0] > 0, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(tgt_distances,  target && relative, in->n[1] > 0, \
+    X(distances[1],   target && relative, in->n[1] > 0, \
       "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(src_segments,   c->segments > 0, in->embeds[0], \
+    X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
@@ -82,16 +82,15 @@ typedef struct trf__sublayer_spec {
                                                  a row of its memory: see >>sublayers */
 } trf__sublayer_spec;
 
+/* Two of a kind: of the encoder and of the decoder. */
 typedef struct trf__model_params {
-#define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
-    TRF__MODEL_PARAMS(TRF__X)
-#undef TRF__X
-    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    int64_t positions[2], distances[2], segments, head_w, head_b;   /* offsets, or -1 */
+    trf__norm_params embed_norm[2], final_norm[2];
+    trf__affine embed[2];               /* of tokens */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__norm_params head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;         /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
-    trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__model_params;
 
 typedef struct trf__param {
@@ -292,7 +291,6 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     if (tied) *a = outer->generator;
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
-        a->w = decoder ? outer->tgt_embed : outer->src_embed;
         a->param = trf__param_named(layout, decoder ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
@@ -408,6 +406,7 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
+    trf__model_params *at = &layout->model;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
@@ -419,29 +418,24 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->model.field = \
-        (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    at->field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
+    if (target && trf__shares_embedding(c)) at->embed[1].w = at->embed[0].w;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->model.generator_w = layout->model.tgt_embed;
+        at->generator.w = at->embed[1].w;
     if (c->head) {          /* the generator of such a model */
-        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
-            : layout->model.src_embed;
-        layout->model.generator_b = layout->model.head_b;
+        at->generator.w = trf__has_labels(c) ? at->head_w : at->embed[0].w;
+        at->generator.b = at->head_b;
     }
-    layout->model.generator.w = layout->model.generator_w;
-    layout->model.generator.param =
+    at->generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->model.generator.b = layout->model.generator_b;
-    layout->model.generator.out = trf__n_logits(c);
-    layout->model.generator.in = d;
+    at->generator.out = trf__n_logits(c);
+    at->generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
-    layout->model.embed[0].w = layout->model.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &at->generator, TRF__FLOAT32);
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];

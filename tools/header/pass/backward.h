@@ -43,7 +43,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->back.first;
     if (sub.attention.bias.table) {
-        sub.dbias = g + stack->distances;
+        sub.dbias = g + pass->layout->model.distances[stack->decoder];
         sub.partial = pass->back.partial;
         /* all layers share the numbers, and the last layer comes first */
         sub.first_bias = sub.first && layer->is.layer == stack->n_sublayers / stack->per_layer - 1;
@@ -102,11 +102,12 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
+    const trf__affine *embed = &pass->layout->model.embed[stack->decoder];
     trf__embed_gradient e;
     e.d = c->d_model;
-    e.vocab = stack->vocab;
+    e.vocab = embed->out;
     e.positions = c->max_length;
-    e.dweight = pass->back.gradients + stack->embed;
+    e.dweight = pass->back.gradients + embed->w;
     e.dtable = NULL;
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
@@ -257,45 +258,47 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
     l->entropy *= 1 - l->share;
 }
 
+/* The loss of a head (trf__pass_loss) and its gradients; dx is that of what its matrix multiplies.
+   The sums of the loss are stored after the gradients. */
+TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, int second,
+                            trf__act *dx)
+{
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    trf__loss loss = trf__pass_loss(pass, o, second);
+    loss.slots = pass->back.gradients + pass->layout->n_weights;
+    loss.dx = dx;
+    loss.dw = pass->back.gradients + head->w;
+    loss.db = trf__at(pass->back.gradients, head->b);
+    loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
+    if (!second) trf__loss_teachers(pass, &loss);
+    pass->run.backend->cross_entropy(&pass->run, &loss);
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
 {
     const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
     p.most = 1;
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.dencoded;
-    loss.dw = pass->back.gradients + head->w;
-    loss.db = pass->back.gradients + head->b;
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 1, pass->back.dencoded);
     if (pass->config->head_layer)
         trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 loss.rows);
+                                 pass->encoder.n_self);
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.ds;
 }
 
-/* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
-   after the gradients. Without a head, din becomes the gradient of the decoder's result, and
-   dencoded is returned, to which the decoder will add. With a head, the gradient of the encoder's
-   result is returned, without the part of a second head: *more becomes that part. */
+/* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
+   gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
+   head, the gradient of the encoder's result is returned, without the part of a second head: *more
+   becomes that part. */
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    trf__loss_teachers(pass, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
     const trf__act *dout = trf__head_backward(pass);

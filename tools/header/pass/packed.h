@@ -288,7 +288,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
-    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
@@ -314,7 +314,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
-        trf__model_without_weights(&model, config, err))
+        trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     size_t packed = model->layout.packed_bytes[run.format];

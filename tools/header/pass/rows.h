@@ -226,11 +226,11 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (int32_t k = 0; k < n; k++, row++) {
-            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            int32_t id = k - (stack->decoder ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
                 id = 2 * x->lengths[i] - 1 - id;
-            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+            l->ids[row] = id < 0 ? (stack->decoder ? trf__start_id(c) : c->bos)
                         : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;

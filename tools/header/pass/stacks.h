@@ -53,14 +53,9 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
-    int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
-    int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
-    trf_attention_kind self_map;        /* which maps its self-attention has */
-    /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
-    int64_t embed, positions, distances, segments;
+    int64_t positions, segments;        /* where learned positions and segments begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
     trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
@@ -134,10 +129,10 @@ typedef struct trf__pass_back {
     void *who;
 } trf__pass_back;
 
-/* Losses of rows and their sums, in the arena. */
+/* Losses of rows and their sums, in the arena: of the rows of the target, and of sequences. */
 typedef struct trf__pass_losses {
     void *scratch;
-    double *row_loss, *row_nll;
+    double *row_loss[2], *row_nll[2];
     trf__sums *sums;
 } trf__pass_losses;
 
@@ -154,7 +149,6 @@ typedef struct trf__head_acts {
 typedef struct trf__sequence_head {
     trf__act *pooled, *x;               /* (sentences, d); x: what its matrix multiplies */
     trf__head_acts layer;
-    double *row_loss, *row_nll;
     int32_t *host, *device;             /* (sentences) labels, or -1 */
 } trf__sequence_head;
 
@@ -318,8 +312,6 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = TRF__TAKE(double, cursor, sentences);
-    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -345,9 +337,13 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
 TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
-    int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
-    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    const trf__limits *l = &pass->plan.limits;
+    for (int k = 0; k < 2; k++) {
+        int64_t rows = k == 0 ? l->target_rows
+                     : c->sequence_labels && pass->projects ? l->sentences : 0;
+        pass->loss.row_loss[k] = TRF__TAKE(double, cursor, rows);
+        pass->loss.row_nll[k] = TRF__TAKE(double, cursor, rows);
+    }
     pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))

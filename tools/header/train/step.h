@@ -425,11 +425,11 @@ TRF__FN double trf__exact_get(const trf_real *from)
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
-    if (p->offset == at->src_embed && trf__has_source(c))
+    if (p->offset == at->embed[0].w && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
-    if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
-    if (p->offset == at->src_distances) return c->encoder_layers > 1 ? 1 : 0;
-    return p->offset == at->tgt_distances && c->decoder_layers > 1 ? 2 : 0;
+    if (p->offset == at->embed[1].w) return c->tying == TRF_TIED_DECODER ? 2 : 0;
+    if (p->offset == at->distances[0]) return c->encoder_layers > 1 ? 1 : 0;
+    return p->offset == at->distances[1] && c->decoder_layers > 1 ? 2 : 0;
 }
 
 /* One call of the hook. */
@@ -640,16 +640,12 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
                                  double *source_tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
-    trf__loss loss;
     t->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
     if (t->written) trf__pack_weights(&t->pass);
     TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
-    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
-    run->backend->cross_entropy(run, &loss);
-    if (t->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
-                                  (int)t->options.smoothing_rule);
+    for (int second = 0; second <= (t->pass.config->sequence_labels > 0); second++) {
+        trf__loss loss = trf__pass_loss(&t->pass, &t->options, second);
         run->backend->cross_entropy(run, &loss);
     }
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;

@@ -51,13 +51,8 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    trf__mix j;
-    trf__scale_states(pass, pass->decoder.out, rows);
-    j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
-    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, (trf_real *)teachers->logits.memory, k == 0);
+    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC;
     for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
