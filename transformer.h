@@ -4735,10 +4735,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__turn TRF__NAMED(trf__turn)
 #define trf__rotate_halves TRF__NAMED(trf__rotate_halves)
 #define trf__rotate_interleaved TRF__NAMED(trf__rotate_interleaved)
-#define TRF__ROTATED TRF__NAMED(TRF__ROTATED)
 #define trf__rotate_tile TRF__NAMED(trf__rotate_tile)
 #define trf__cpu_rotate TRF__NAMED(trf__cpu_rotate)
-#define TRF__SCALED TRF__NAMED(TRF__SCALED)
 #define trf__scale_tile TRF__NAMED(trf__scale_tile)
 #define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
 #define trf__keys_transposed TRF__NAMED(trf__keys_transposed)
@@ -5773,9 +5771,14 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
-                                           aligned */
+    TRF__TALLIES = 32                   /* a multiple of 16: parts of gradients stay aligned */
 };
+
+/* X(0 or 1: of sequences, field of trf__sums, tally) */
+#define TRF__TALLIED(X) \
+    X(0, loss, LOSS) X(0, nll, NLL) X(0, correct, CORRECT) X(0, tokens, TOKENS) \
+    X(0, divergence, DIVERGENCE) X(1, loss, SEQUENCE_LOSS) X(1, correct, SEQUENCE_CORRECT) \
+    X(1, tokens, SEQUENCE_TARGETS) X(1, divergence, SEQUENCE_DIVERGENCE)
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
@@ -6453,20 +6456,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
-    if (l->pairs)
-        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
-                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
-    if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
-        return;
-    }
-    trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
-    trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
-    trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
-    trf__tally_add(l->slots, TRF__TALLY_TOKENS, sums->tokens);
-    trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
+#define TRF__X(second, field, tally) \
+    if (l->of_sequences == second) trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
+    /* the loss of tokens has begun the tallies */
+    if (!l->of_sequences && now) trf__tally_add(l->slots, TRF__TALLY_SOURCE, now->source_tokens);
 #endif
 }
 
@@ -6480,16 +6475,11 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
 {
     trf__clip_result *v = j->clip_result;
     trf__sums *sums = v->sums;
-    sums[0].loss = trf__tally(j->slots, TRF__TALLY_LOSS);
-    sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
-    sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
-    sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
-    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
-    sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
-    sums[1].nll = 0;
-    sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
-    sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
-    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
+    TRF__ZERO(sums[1]);
+#define TRF__X(second, field, tally) \
+    sums[second].field = trf__tally(j->slots, TRF__TALLY_##tally);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;
@@ -7766,21 +7756,17 @@ TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
 TRF__COLD
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
-                                  trf_error *err)
+TRF__FN trf_status trf__team_open(TRF__UNUSED int threads, TRF__UNUSED const trf_hooks *hooks,
+                                  trf__team **team, TRF__UNUSED trf_error *err)
 {
-    (void)threads; (void)hooks; (void)err;
     *team = NULL;
     return TRF_OK;
 }
 
 TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
 
-TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
-{
-    (void)team; (void)workers; (void)work;
-    return 0;
-}
+TRF__FN int trf__team_share(TRF__UNUSED trf__team *team, TRF__UNUSED int workers,
+                            TRF__UNUSED const trf__tiling *work) { return 0; }
 
 #else
 #include <fenv.h>
@@ -8029,9 +8015,9 @@ TRF__INLINE void trf__pause(void)
 TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
                            int64_t *end)
 {
-    int64_t first = work->n_tiles * owner / team->threads,
-        last = work->n_tiles * (owner + 1) / team->threads,
-        each = trf__max64(1, (last - first) / TRF__TURNS);
+    int64_t first = work->n_tiles * owner / team->threads;
+    int64_t last = work->n_tiles * (owner + 1) / team->threads;
+    int64_t each = trf__max64(1, (last - first) / TRF__TURNS);
     uint32_t *taken = &team->workers[owner].taken, turns;
     if (first == last) return 0;        /* of few tiles most threads have none */
     uint32_t old = __atomic_load_n(taken, __ATOMIC_RELAXED);
@@ -8145,14 +8131,13 @@ TRF__FN void trf__await_workers(trf__team *team)
    has no workers. */
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
-    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
-        1, i;
+    int places = (int)trf__min64(trf__min64(workers, team->threads), work->n_tiles) - 1;
     if (team->process != trf__process_id()) return 0;
     fegetenv(&team->environment);
     team->work = work;
     team->number = (team->number + 1) % TRF__WORKS;
     if (team->number == 0)
-        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
+        for (int i = 0; i < team->threads; i++) team->workers[i].taken = 0;
     __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
     trf__wake_workers(team, places);
     trf__take_tiles(team, work, 0);
@@ -8504,14 +8489,9 @@ TRF__FN void trf__mm(trf__product p)
 #endif
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
-#define TRF__CASE(R) \
-                case R: \
-                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
-                    break; \
-                case R + 8: \
-                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
-                    break;
-                TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#define TRF__CASE(R, P) case R + 8 * (P - 1): \
+                    TRF__NAMED(trf__mm_##R##_##P)(&p, a, b, next, ahead, bias, c, last); break;
+                TRF__EACH_ROWS(TRF__CASE, 1) TRF__EACH_ROWS(TRF__CASE, 2)
 #undef TRF__CASE
                 default: break;
                 }
@@ -9536,18 +9516,15 @@ TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from); }
 #else
-TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
+#define TRF__OF(name, type) \
+TRF__INLINE trf__v16 name(const type *from) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i]; \
+    return trf__load(x); \
 }
-TRF__INLINE trf__v16 trf__of_floats(const float *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
-}
+TRF__OF(trf__of_ints, int32_t)
+TRF__OF(trf__of_floats, float)
 #endif
 
 /* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
@@ -9577,7 +9554,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
    are computed for nothing. */
-TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, const void *packed,
+                               int64_t row)
 {
     const trf__int8_kernel *kernel = trf__int8_chosen(p.tiles);
     const size_t step = trf__int8_panel_bytes(p.k);
@@ -9585,7 +9563,6 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
     for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)
@@ -10139,9 +10116,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 
 /* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
-                              int64_t in, const trf_real *scales)
+                              int64_t in, TRF__UNUSED const trf_real *scales)
 {
-    (void)scales;
     for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
@@ -10803,26 +10779,19 @@ TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes)
     trf__free(&run->hooks, memory, bytes);
 }
 
-TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
+TRF__FN void trf__cpu_zero(TRF__UNUSED const trf__run *run, void *memory, size_t bytes)
 {
-    (void)run;
     memset(memory, 0, bytes);
 }
 
-/* Copies, uploads and downloads. */
-TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    (void)run;
-    if (bytes > 0) memcpy(to, from, bytes);
+#define TRF__CPU_COPY(name) \
+TRF__FN void name(TRF__UNUSED const trf__run *run, void *to, const void *from, size_t bytes) \
+{ \
+    if (bytes > 0) memcpy(to, from, bytes); \
 }
-TRF__FN void trf__cpu_upload(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
-TRF__FN void trf__cpu_download(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
+TRF__CPU_COPY(trf__cpu_copy)
+TRF__CPU_COPY(trf__cpu_upload)
+TRF__CPU_COPY(trf__cpu_download)
 
 TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
@@ -10834,9 +10803,8 @@ TRF__FN void trf__cpu_feed(const trf__run *run, trf__act *to, const trf_real *fr
     trf__cpu_copy(run, to, from, (size_t)n * sizeof *from);
 }
 
-TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__cpu_sync(TRF__UNUSED const trf__run *run, TRF__UNUSED trf_error *err)
 {
-    (void)run; (void)err;
     return TRF_OK;
 }
 
@@ -10858,10 +10826,9 @@ TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
-TRF__FN int trf__cpu_prefers_own(const trf_device *device)
+TRF__FN int trf__cpu_prefers_own(TRF__UNUSED const trf_device *device)
 {
 #if defined(TRF_NO_CBLAS)
-    (void)device;
     return 1;
 #else
     return device->products == TRF_PRODUCTS_AUTO ? TRF__AUTO_IS_OWN
@@ -10871,9 +10838,8 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 
 /* Packing pays if a few rows meet the same weights again and again: in translating, not in
    training. */
-TRF__FN int trf__cpu_packs(const trf_device *device, int training)
+TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 {
-    (void)device;
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
 }
 #endif
@@ -11388,15 +11354,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
     }
 }
 
-/* A tile is TRF__ROTATED rows. */
-enum { TRF__ROTATED = 16 };
-
 TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
-    int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    for (; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, r->rows, r->heads * r->d_head) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
@@ -11407,19 +11369,16 @@ TRF__TILE(trf__rotate_tile)
 }
 
 TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
-              trf__ceil_div(j->rows, TRF__ROTATED))
-
-enum { TRF__SCALED = 4096 };        /* numbers of a tile */
+              trf__row_tiles(j->rows, j->heads * j->d_head))
 
 TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    for (; i < end; i++) x[i] *= s->factor;
+    TRF__ROWS_OF_TILE(i, s->n, 1) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__row_tiles(j->n, 1))
 
 // >>attention      paper 3.2.1
 //
@@ -11652,8 +11611,8 @@ TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
-                                 trf__view keys,
-                                 const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
+                                 trf__view keys, const trf_real *known, trf_real *kept, int64_t i0,
+                                 int64_t n)
 {
     int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
@@ -11684,8 +11643,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
             if (++b == blocks) { b = 0; i++; }
         }
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
-                      run->now->key0,
-                      trf__site_key(run->now, &h->in->drop), words);
+                      run->now->key0, trf__site_key(run->now, &h->in->drop), words);
         for (int lane = 0; lane < lanes; lane++)
             for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
@@ -12302,8 +12260,8 @@ typedef struct trf__loss_job {
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
 TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                        int64_t vocab,
-                             int64_t d, int copied, int paired, trf__loss_job *j)
+                                        int64_t vocab, int64_t d, int copied, int paired,
+                                        trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
@@ -12691,13 +12649,11 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 TRF__TILE(trf__accumulate_tile)
 {
     const trf__accumulate *a = (const trf__accumulate *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
-    if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
-    else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
+    if (a->from) TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] += a->from[i];
+    else TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
-              trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile, trf__row_tiles(j->n, 1))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -12706,15 +12662,16 @@ TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
 TRF__TILE(trf__average_tile)
 {
     const trf__average *a = (const trf__average *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
-    for (; i < end; i += 16) {
-        trf__v16 to = trf__load_n(a->to + i, end - i), from = trf__load_n(a->from + i, end - i);
-        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
+    TRF__ROWS_OF_TILE(row, trf__ceil_div(a->n, 16), 16) {
+        int64_t i = 16 * row, n = a->n - i;
+        trf__v16 to = trf__load_n(a->to + i, n), from = trf__load_n(a->from + i, n);
+        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), n);
     }
 }
 
-TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile,
+              trf__row_tiles(trf__ceil_div(j->n, 16), 16))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -12737,21 +12694,17 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
-    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
-        *j = &of;
+    const trf__adam_job j = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate);
     int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
-    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
-        v_scale = trf__set((trf_real)j->v_scale);
-    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT),
-        least = trf__set((trf_real)-TRF__MAX_GRADIENT);
-    trf__v16 square = trf__mul(most, most);
-    trf__v16 inside = trf__set((trf_real)j->epsilon_in),
-        outside = trf__set((trf_real)j->epsilon_out);
-    trf__v16 least_root = trf__set((trf_real)j->least_root);
-    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
-        shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
+    trf__v16 scale1 = trf__set((trf_real)j.scale1), scale2 = trf__set((trf_real)j.scale2);
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j.rate);
+    trf__v16 v_scale = trf__set((trf_real)j.v_scale), least_root = trf__set((trf_real)j.least_root);
+    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT), square = trf__mul(most, most);
+    trf__v16 least = trf__set((trf_real)-TRF__MAX_GRADIENT);
+    trf__v16 inside = trf__set((trf_real)j.epsilon_in), outside = trf__set((trf_real)j.epsilon_out);
+    trf__v16 l2 = trf__set((trf_real)(decay ? j.l2 : 0));
+    trf__v16 shrink = trf__set((trf_real)(decay ? -j.shrink : 0));
     for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
@@ -12851,8 +12804,8 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
 TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
-    int64_t c;
-    for (c = 0; c < n; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
+    for (int64_t c = 0; c < n; c += 16)
+        sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
     return trf__sum(sum);
 }
 
@@ -12980,10 +12933,11 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
 
 /* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
    slices. */
-TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__top_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
+    const int64_t row = tile;
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
@@ -12991,7 +12945,6 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     double *to = t->log_probabilities + at, sum = 0;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t found = 0;
-    (void)run; (void)worker;
     for (int64_t s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
     for (int64_t s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
@@ -13051,14 +13004,13 @@ TRF__INLINE trf__v16 trf__log_sum(trf__v16 x, trf__v16 y)
 }
 
 /* z - most is exact for all likely tokens, so what is rounded is small. */
-TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__mix_tile)
 {
     const trf__mix *j = (const trf__mix *)job;
-    trf_real *sum = j->sum + row * j->vocab;
-    const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
+    trf_real *sum = j->sum + tile * j->vocab;
+    const trf_real *z = j->first ? sum : j->logits + tile * j->vocab;
     trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all;
     int64_t c, n = j->vocab;
-    (void)run; (void)worker;
     for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
         trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
         all = trf__fma(e, trf__first(n - c), all);
@@ -13091,9 +13043,8 @@ TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 // After a search has chosen, a row's keys belong to its new parent. Only lists of slots are
 // copied, never keys and values themselves.
 
-TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
+TRF__FN void trf__cpu_backpointers(TRF__UNUSED const trf__run *run, const trf__backpointers *j)
 {
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         int32_t *to = j->to + r * j->stride, at = j->position[r];
         if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
@@ -13103,10 +13054,9 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
 
 /* An area holds its keys transposed, as attention multiplies by them, and then its values: (width /
    2, area), then (area, width / 2). */
-TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
+TRF__FN void trf__cpu_append_kv(TRF__UNUSED const trf__run *run, const trf__append_kv *j)
 {
     int64_t half = j->width / 2;
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         const trf_real *from = trf__from(j->fresh) + r * j->width;
         int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
@@ -13127,11 +13077,10 @@ TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 // The CPU's loop over sentences; the work for one sentence is shared with the GPU (>>next-rows).
 
 /* In place: sentence k is written at or before its old index, so nothing unread is overwritten. */
-TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
+TRF__FN void trf__cpu_reorder(TRF__UNUSED const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
-    (void)run;
     for (; k < end; k++) {
         int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
         const trf__beam *beam = &a->beams[place];
@@ -13418,9 +13367,10 @@ TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
 }
 
 /* Draws the id of one row. */
-TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__draw_row)
 {
     const trf__drawing *d = (const trf__drawing *)job;
+    const int64_t row = tile;
     const int64_t n = trf__round_up(d->vocab, TRF__WIDE);
     const int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK);
     /* a temperature below 1e-30 separates all floats, as 1e-30 does */
@@ -13432,7 +13382,6 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     double *sums = d->sums + room * chunks, own;
     int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t i;
-    (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
     trf_real most = trf__draw_copy(w, z, d->vocab, largest);
@@ -13459,10 +13408,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
 }
 
-TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
-{
-    trf__tiles(run, d->rows, trf__draw_row, d);
-}
+TRF__TILED_OP(trf__cpu_draw, trf__drawing, trf__draw_row, j->rows)
 
 // >>state          threads, access to CBLAS, and scratch
 //
@@ -16067,8 +16013,8 @@ typedef struct trf__cuda_loss {
 } trf__cuda_loss;
 
 TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                             int64_t vocab,
-                                  int64_t d, int paired, trf__cuda_loss *to)
+                                             int64_t vocab, int64_t d, int paired,
+                                             trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t chunk = trf__cuda_chunk(rows, vocab, d);
@@ -21861,15 +21807,6 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
                            begins || c->target_eos, side, rows, longest, err);
 }
 
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    for (int32_t i = 0; i < x->count; i++)
-        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
-                     "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
-}
-
 /* Checks an option source_tagged. */
 TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
 {
@@ -23051,14 +22988,6 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
-/* Waits for the weights of a new model. */
-TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
-{
-    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
-    trf__warn_if_slow(*model);
-    return TRF_OK;
-}
-
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
    A stage draws those of its parameters in the whole model. */
 TRF__FN void trf__draw_weights(const trf_model *m)
@@ -23102,7 +23031,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    return trf__model_made(model, err);
+    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    trf__warn_if_slow(m);
+    return TRF_OK;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)
@@ -23575,11 +23506,6 @@ TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act 
     l.converted = converted;
     run->backend->linear(run, &l);
 }
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
-{
-    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
-}
 
 /* The rows of in_w that make keys and values. */
 TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
@@ -23652,16 +23578,6 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
     run->backend->rotate(run, &r);
 }
 
-/* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
-                                    const trf__act *x, const trf__act *m)
-{
-    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
-                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
-    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
-}
-
 /* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                     const trf__act *x, const trf__act *m)
@@ -23671,7 +23587,10 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     a.out = sub->hidden;
     a.converted = sub->hidden_converted;
     a.stats = sub->stats;
-    trf__attention_project(run, sub, x, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
+    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
     if (sub->slots) {
         trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
@@ -24642,20 +24561,6 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     }
 }
 
-/* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
-TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
-{
-    const trf__run *run = &pass->run;
-    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
-    if (bytes == 0) return TRF_OK;
-    pass->weights.packed = run->backend->alloc(run, bytes);
-    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
-                 "no memory for a copy of the weights");
-    pass->weights.packed_bytes = bytes;
-    trf__pack_weights(pass);
-    return TRF_OK;
-}
-
 /* The model's device with this number of threads; 0: with its own. */
 TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 {
@@ -24701,10 +24606,9 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
-    if (!model->packed || run->format == model->layout.format) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "weights",
-                     "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s cannot be made "
-                     "of that", names[model->layout.format], names[run->format]);
+    return TRF__OK_IF(!model->packed || run->format == model->layout.format, TRF_E_STATE, -1,
+                      "weights", "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s "
+                      "cannot be made of that", names[model->layout.format], names[run->format]);
 }
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
@@ -24723,16 +24627,24 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
     return trf__pass_resize(pass, limits, err);
 }
 
-/* Sublayers, and packed weights if it does not train. What is there after a failure,
-   trf__pass_leave frees. */
+/* Sublayers, and packed weights if it does not train and the device uses them. What is there after
+   a failure, trf__pass_leave frees. */
 TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
                                    const trf__limits *limits, const trf_train_options *o,
                                    trf_error *err)
 {
+    const trf__run *run = &pass->run;
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
     TRF__TRY(trf__pass_alloc(pass, limits, o, err));
-    return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
+    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
+    if (o || model->packed || bytes == 0) return TRF_OK;
+    pass->weights.packed = run->backend->alloc(run, bytes);
+    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
+                 "no memory for a copy of the weights");
+    pass->weights.packed_bytes = bytes;
+    trf__pack_weights(pass);
+    return TRF_OK;
 }
 
 /* Opens a pass of another model that computes on this run, which is open. */
@@ -24787,18 +24699,15 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
     const trf__model_params *outer = &layout->model;
+    const trf__affine *const others[5] = {&outer->generator, &outer->head_layer,
+        &outer->sequence_layer, &outer->sequence_head, &outer->embed[0]};
     for (int32_t i = 0; i < layout->n_parts; i++) {
         if (layout->specs[i].in.param == param) return &layout->specs[i].in;
         if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
-    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
-    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
-    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
-        return &outer->sequence_layer;
-    if (outer->sequence_head.out && outer->sequence_head.param == param)
-        return &outer->sequence_head;
-    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
-        : &outer->embed[1];
+    for (int i = 0; i < 5; i++)
+        if (others[i]->out && others[i]->param == param) return others[i];
+    return &outer->embed[1];
 }
 
 /* Memory of such a model. Packing writes every byte of a matrix, and nothing lies between them. */
@@ -24833,9 +24742,9 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 
 TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
 {
-    if (run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
-                     run->backend->name);
+    return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
+                      TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                      run->backend->name);
 }
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
@@ -25244,15 +25153,17 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
-    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
+    for (int32_t i = 0; source && pass->encoder.tagged && i < batch->source.count; i++)
+        TRF__FAIL_IF(batch->source.lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     need->sentences = trf__sequences_of(batch, sides);
     TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
                  TRF_E_LIMIT, -1, "consistency",
                  "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
-    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                     "source has %d sequence%s, but target has %d", batch->source.count,
-                     trf__plural(batch->source.count), batch->target.count);
+    return TRF__OK_IF(!source || !target || batch->source.count == batch->target.count,
+                      TRF_E_INVALID_ARG, -1, "target",
+                      "source has %d sequence%s, but target has %d", batch->source.count,
+                      trf__plural(batch->source.count), batch->target.count);
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
@@ -25573,8 +25484,8 @@ TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__a
 TRF__FN void trf__project_by(const trf__pass *pass, const trf__affine *a, trf__act *y,
                              const trf__act *x, int64_t rows)
 {
-    trf__project(&pass->run, y, x, trf__weight(pass, a), trf__plain(pass, a->b), rows, a->out,
-                 a->in);
+    trf__project_rows(&pass->run, y, x, 0, trf__weight(pass, a), trf__plain(pass, a->b), rows,
+                      a->out, a->in);
 }
 
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
@@ -25591,12 +25502,6 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     if (to->norm.gain < 0) return;
     n.x = to->a; n.y = to->y; n.stats = to->stats; n.rows = rows;
     pass->run.backend->add_norm(&pass->run, &n);
-}
-
-/* The rows that a head projects: the encoder's, or one for each sequence. */
-TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
-{
-    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
 }
 
 /* Leaves in sequence.x what the second head's matrix multiplies. */
@@ -25931,19 +25836,14 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    const int pools = trf__pools(pass->config);
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din, trf__head_rows(pass),
+        trf__head_layer_backward(pass, &pass->head, pass->back.din,
+                                 pools ? pass->decoder.embedded : pass->encoder.out,
                                  pass->decoder.rows);
-    if (!trf__pools(pass->config)) return pass->back.din;
+    if (!pools) return pass->back.din;
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.dencoded;
-}
-
-/* The rows of both copies of a batch are pairs. */
-TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
-{
-    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
-    l->consistency = o->consistency;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -25970,7 +25870,9 @@ TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, i
     loss.dw = pass->back.gradients + head->w;
     loss.db = trf__at(pass->back.gradients, head->b);
     loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
+    /* the rows of both copies of a batch are pairs */
+    loss.pairs = pass->copies > 1 ? loss.rows / 2 : 0;
+    loss.consistency = o->consistency;
     if (!second) trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
 }
@@ -26070,10 +25972,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 // gradients, so that one all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
-/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 /* A batch of usual size: a checkpoint plans for no more, and validation without limits has it. */
 enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST = 128 };
 
+/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 TRF_API trf_train_options trf_train_defaults(void)
 {
     TRF__ZEROED(trf_train_options, o);
@@ -26142,12 +26044,12 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
 
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double done;
     if (!options) return 0;
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
     double rate = trf__scheduled_rate(options, d_model, options->cooldown);
-    done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
+    double done = (double)(step - options->cooldown) /
+        (double)(options->total_steps - options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 
@@ -26291,26 +26193,20 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
-/* Bytes of an arena of the model's weights. */
-TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
-{
-    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
-}
-
 /* Makes an arena of weights unless it is there. `name` is what errors call it. */
 TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
                                       trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
-    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    const trf__layout *layout = &t->model->layout;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(&t->pass.run, trf__arena_bytes(layout));
     return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                      (long long)t->model->layout.n_weights);
+                      (long long)layout->n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
 TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
 {
-    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__arena_bytes(&t->model->layout));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
@@ -26333,7 +26229,8 @@ TRF__FN void trf__weights_own(trf_trainer *t)
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
-    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    const trf__run *run = &t->pass.run;
+    if (*arena) run->backend->release(run, *arena, trf__arena_bytes(&t->model->layout));
     *arena = NULL;
 }
 
@@ -26889,9 +26786,11 @@ TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const
     t->pass.run.backend->accumulate(&t->pass.run, &a);
 }
 
-/* Sums those gradients of a round that begin at `begin` and are not summed yet. */
-TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
+/* Sums those gradients of a round that begin at `begin` and are not summed yet: also as told by the
+   backward pass. */
+TRF__FN void trf__sum_from(void *trainer, int64_t begin)
 {
+    trf_trainer *t = (trf_trainer *)trainer;
     const trf_train_options *o = &t->options;
     const trf__run *run = &t->pass.run;
     trf_real *g = trf__round_gradients(t, t->round) + begin;
@@ -26901,12 +26800,6 @@ TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
     if (o->all_reduce && !t->reduce_failed)
         t->reduce_failed = o->all_reduce(o->user, g, (size_t)n, run->backend->stream(run)) != 0;
     t->unsummed = begin;
-}
-
-/* As told by the backward pass. */
-TRF__FN void trf__sum_layer(void *trainer, int64_t begin)
-{
-    trf__sum_from((trf_trainer *)trainer, begin);
 }
 
 /* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
@@ -26926,18 +26819,6 @@ TRF__FN void trf__sum_round(trf_trainer *t)
     t->unsummed = t->n_gradients;
 }
 
-/* 1: sums can begin while backward still computes. A device that plays recorded lists of ops calls
-   nothing in between. */
-TRF__FN int trf__sums_at_once(const trf_trainer *t)
-{
-    return t->options.all_reduce && t->pass.run.backend->on_host;
-}
-
-TRF__FN int trf__sums_begun(const trf_trainer *t)
-{
-    return t->round > 0 || t->unsummed < t->n_gradients;
-}
-
 /* The gradients after the last round: the sum of all parts. */
 TRF__FN trf_real *trf__summed_gradients(const trf_trainer *t)
 {
@@ -26951,17 +26832,13 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     trf_real slots[TRF__TALLIES];
     *tokens = (double)t->target_rows;
     while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
-    if (t->reduce_failed) {
-        trf_trainer_discard_gradients(t);
-        return trf__fail(err, TRF_E_BACKEND, -1, "all_reduce",
-                         "the all_reduce hook failed; the gradients were discarded, and nothing "
-                         "was updated");
-    }
+    TRF__FAIL_IF(t->reduce_failed, TRF_E_BACKEND, -1, "all_reduce",
+                 "the all_reduce hook failed; the gradients were discarded, and nothing was "
+                 "updated");
     if (!t->options.all_reduce) return TRF_OK;
     run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
                            sizeof slots);
-    trf_status status = run->backend->sync(run, err);
-    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
+    TRF__TRY(run->backend->sync(run, err));
     *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
 }
@@ -27039,6 +26916,15 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 
 // >>step-batch     one batch: its parts, its gradients, its place in the data
 
+/* Both passes of a batch, or one, with its random numbers. */
+TRF__FN trf_status trf__run_passes(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
+{
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    trf_status status = trf__pass_train(pass, &t->options, which, err);
+    pass->run.now = NULL;
+    return status;
+}
+
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
@@ -27049,10 +26935,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
-    pass->run.now = NULL;
-    return status;
+    return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
 }
 
 /* The gradients of a part without pairs. What is new in this step goes to the device all the same:
@@ -27102,10 +26985,10 @@ TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
 TRF__FN trf_status trf__check_ordinal(const trf_trainer *t, const trf_batch *batch, trf_error *err)
 {
     int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
-    if (batch->ordinal >= 0 && batch->ordinal <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                     "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                     "bits), got %lld", (long long)most, (long long)batch->ordinal);
+    return TRF__OK_IF(batch->ordinal >= 0 && batch->ordinal <= most, TRF_E_INVALID_ARG,
+                      batch->ordinal, "ordinal", "ordinal must be between 0 and %lld (pairs of a "
+                      "step are numbered in 31 bits), got %lld", (long long)most,
+                      (long long)batch->ordinal);
 }
 
 /* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
@@ -27131,12 +27014,6 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     return TRF_OK;
 }
 
-/* Whether a part has no pairs. */
-TRF__FN int trf__is_empty(const trf_batch *part)
-{
-    return part->source.count == 0 && part->target.count == 0;
-}
-
 /* Adds the gradients of a batch, and the sums of its loss to `sums` and *source_tokens if `sums` is
    not NULL. at_once 1: each layer's gradients are summed over the ranks as soon as they are final.
    After the first part nothing is cancelled: half of a batch could not be removed. */
@@ -27153,10 +27030,10 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
     for (int32_t round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
         status = trf__round_part(t, batch, round, &part, err);
-        if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
+        if (status == TRF_OK && t->options.parts && !part.source.count && !part.target.count) {
             trf__empty_part(t, round);
         } else if (status == TRF_OK) {
-            pass->back.finished = at_once ? trf__sum_layer : NULL;
+            pass->back.finished = at_once ? trf__sum_from : NULL;
             status = trf__part_backward(t, &part, round, err);
             pass->back.finished = NULL;
             if (status == TRF_OK && sums) status = trf__add_sums(pass, sums, source_tokens, err);
@@ -27383,13 +27260,6 @@ TRF__FN trf_status trf__exchange(const trf_trainer *t, double *tokens, trf_error
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__stages_decide(trf_trainer *t, double *tokens, trf_error *err)
-{
-    trf_status status = trf__exchange(t, tokens, err);
-    if (status != TRF_OK) trf_trainer_discard_gradients(t);
-    return status;
-}
-
 // >>update         clipping, and one step of Adam
 
 /* Decides over the step, unless all stages have done so, and moves the weights. */
@@ -27421,8 +27291,9 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
-    TRF__TRY(trf__reduce(trainer, &tokens, err));
-    if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
+    trf_status status = trf__reduce(trainer, &tokens, err);
+    if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
+    if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
     if (!(tokens > 0)) {
         trf__drop_gradients(trainer, trainer->behind);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
@@ -27474,8 +27345,11 @@ TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch
 {
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    trf_status status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
-    if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
+    /* sums can begin while backward still computes, unless a device plays recorded lists of ops */
+    int at_once = trainer->options.all_reduce && trainer->pass.run.backend->on_host;
+    trf_status status = trf__add_batch(trainer, batch, at_once, NULL, err);
+    if (status != TRF_OK && (trainer->round > 0 || trainer->unsummed < trainer->n_gradients))
+        trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
     return trf_trainer_update(trainer, report, err);
 }
@@ -27797,15 +27671,6 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     return trf__pass_reserve(&t->pass, &full, err);
 }
 
-/* One of the two passes of a slot, with the random numbers of its batch. */
-TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* trf_stage_forward in a free slot, without the position in the data. */
 TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
                                       const trf_tensor *in, trf_tensor *out, trf_error *err)
@@ -27831,7 +27696,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
     trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
-    TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
+    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
     trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
     return pass->run.backend->sync(&pass->run, err);
 }
@@ -27870,7 +27735,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     pass->run.hooks.cancel = NULL;
     trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
     TRF__ZERO(sums);
-    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__seam_fetch(at, 0, din,
                         pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
@@ -27908,8 +27773,8 @@ TRF_API void trf_updater_destroy(trf_updater *updater)
     trf_model *m = &updater->model;
     trf_hooks hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
-    m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
-    trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
+    m->run.backend->release(&m->run, m->weights, trf__arena_bytes(&m->layout));
+    TRF__FREE(&hooks, m->layout.params, m->layout.n_params);
     trf__free(&hooks, updater, sizeof *updater);
 }
 
@@ -27988,8 +27853,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 /* Uploads weights and gradients, makes the step of a trainer, downloads the weights. A skipped
    step changes none. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
-                                    const trf_tensor *gradients,
-                                    double divisor, trf_step_report *report, trf_error *err)
+                                    const trf_tensor *gradients, double divisor,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
     trf__clip_result made;
@@ -30106,15 +29971,6 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
 }
 
-/* Computes the rows of the part that the pass has. */
-TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
-{
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
-                             pass->encoder.rows * pass->config->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
 /* The pooling that the model's metadata name. */
 TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
 {
@@ -30125,8 +29981,7 @@ TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooli
     *pooling = (trf_pooling)i;
     return i < TRF_POOL_MODEL ? TRF_OK
         : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
-                    name);
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s", name);
 }
 
 /* One vector of n rows. v: (d) for sums in the order of the rows. */
@@ -30167,7 +30022,10 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
         TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
                   pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, reader->rows, pass->encoder.out,
+                                 pass->encoder.rows * d);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
             trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);
@@ -41182,4 +41040,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 168512890
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2883716307

@@ -60,15 +60,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
     }
 }
 
-/* A tile is TRF__ROTATED rows. */
-enum { TRF__ROTATED = 16 };
-
 TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
-    int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    for (; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, r->rows, r->heads * r->d_head) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
@@ -79,19 +75,16 @@ TRF__TILE(trf__rotate_tile)
 }
 
 TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
-              trf__ceil_div(j->rows, TRF__ROTATED))
-
-enum { TRF__SCALED = 4096 };        /* numbers of a tile */
+              trf__row_tiles(j->rows, j->heads * j->d_head))
 
 TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    for (; i < end; i++) x[i] *= s->factor;
+    TRF__ROWS_OF_TILE(i, s->n, 1) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__row_tiles(j->n, 1))
 
 // >>attention      paper 3.2.1
 //
@@ -324,8 +317,8 @@ TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
-                                 trf__view keys,
-                                 const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
+                                 trf__view keys, const trf_real *known, trf_real *kept, int64_t i0,
+                                 int64_t n)
 {
     int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
@@ -356,8 +349,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
             if (++b == blocks) { b = 0; i++; }
         }
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
-                      run->now->key0,
-                      trf__site_key(run->now, &h->in->drop), words);
+                      run->now->key0, trf__site_key(run->now, &h->in->drop), words);
         for (int lane = 0; lane < lanes; lane++)
             for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);

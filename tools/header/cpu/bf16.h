@@ -541,9 +541,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 
 /* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
-                              int64_t in, const trf_real *scales)
+                              int64_t in, TRF__UNUSED const trf_real *scales)
 {
-    (void)scales;
     for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,

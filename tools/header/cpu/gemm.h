@@ -266,14 +266,9 @@ TRF__FN void trf__mm(trf__product p)
 #endif
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
-#define TRF__CASE(R) \
-                case R: \
-                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
-                    break; \
-                case R + 8: \
-                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
-                    break;
-                TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#define TRF__CASE(R, P) case R + 8 * (P - 1): \
+                    TRF__NAMED(trf__mm_##R##_##P)(&p, a, b, next, ahead, bias, c, last); break;
+                TRF__EACH_ROWS(TRF__CASE, 1) TRF__EACH_ROWS(TRF__CASE, 2)
 #undef TRF__CASE
                 default: break;
                 }

@@ -557,18 +557,15 @@ TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from); }
 #else
-TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
+#define TRF__OF(name, type) \
+TRF__INLINE trf__v16 name(const type *from) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i]; \
+    return trf__load(x); \
 }
-TRF__INLINE trf__v16 trf__of_floats(const float *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
-}
+TRF__OF(trf__of_ints, int32_t)
+TRF__OF(trf__of_floats, float)
 #endif
 
 /* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
@@ -598,7 +595,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
    are computed for nothing. */
-TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, const void *packed,
+                               int64_t row)
 {
     const trf__int8_kernel *kernel = trf__int8_chosen(p.tiles);
     const size_t step = trf__int8_panel_bytes(p.k);
@@ -606,7 +604,6 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
     for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)

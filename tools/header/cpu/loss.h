@@ -60,8 +60,8 @@ typedef struct trf__loss_job {
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
 TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                        int64_t vocab,
-                             int64_t d, int copied, int paired, trf__loss_job *j)
+                                        int64_t vocab, int64_t d, int copied, int paired,
+                                        trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);

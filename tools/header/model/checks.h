@@ -154,15 +154,6 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
                            begins || c->target_eos, side, rows, longest, err);
 }
 
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    for (int32_t i = 0; i < x->count; i++)
-        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
-                     "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
-}
-
 /* Checks an option source_tagged. */
 TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
 {

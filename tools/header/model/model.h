@@ -269,14 +269,6 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
-/* Waits for the weights of a new model. */
-TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
-{
-    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
-    trf__warn_if_slow(*model);
-    return TRF_OK;
-}
-
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
    A stage draws those of its parameters in the whole model. */
 TRF__FN void trf__draw_weights(const trf_model *m)
@@ -320,7 +312,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    return trf__model_made(model, err);
+    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    trf__warn_if_slow(m);
+    return TRF_OK;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)

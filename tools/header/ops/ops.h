@@ -409,9 +409,14 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
-                                           aligned */
+    TRF__TALLIES = 32                   /* a multiple of 16: parts of gradients stay aligned */
 };
+
+/* X(0 or 1: of sequences, field of trf__sums, tally) */
+#define TRF__TALLIED(X) \
+    X(0, loss, LOSS) X(0, nll, NLL) X(0, correct, CORRECT) X(0, tokens, TOKENS) \
+    X(0, divergence, DIVERGENCE) X(1, loss, SEQUENCE_LOSS) X(1, correct, SEQUENCE_CORRECT) \
+    X(1, tokens, SEQUENCE_TARGETS) X(1, divergence, SEQUENCE_DIVERGENCE)
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 

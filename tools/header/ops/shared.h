@@ -220,20 +220,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
-    if (l->pairs)
-        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
-                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
-    if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
-        return;
-    }
-    trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
-    trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
-    trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
-    trf__tally_add(l->slots, TRF__TALLY_TOKENS, sums->tokens);
-    trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
+#define TRF__X(second, field, tally) \
+    if (l->of_sequences == second) trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
+    /* the loss of tokens has begun the tallies */
+    if (!l->of_sequences && now) trf__tally_add(l->slots, TRF__TALLY_SOURCE, now->source_tokens);
 #endif
 }
 
@@ -247,16 +239,11 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
 {
     trf__clip_result *v = j->clip_result;
     trf__sums *sums = v->sums;
-    sums[0].loss = trf__tally(j->slots, TRF__TALLY_LOSS);
-    sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
-    sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
-    sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
-    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
-    sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
-    sums[1].nll = 0;
-    sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
-    sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
-    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
+    TRF__ZERO(sums[1]);
+#define TRF__X(second, field, tally) \
+    sums[second].field = trf__tally(j->slots, TRF__TALLY_##tally);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;

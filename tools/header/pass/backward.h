@@ -232,19 +232,14 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    const int pools = trf__pools(pass->config);
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din, trf__head_rows(pass),
+        trf__head_layer_backward(pass, &pass->head, pass->back.din,
+                                 pools ? pass->decoder.embedded : pass->encoder.out,
                                  pass->decoder.rows);
-    if (!trf__pools(pass->config)) return pass->back.din;
+    if (!pools) return pass->back.din;
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.dencoded;
-}
-
-/* The rows of both copies of a batch are pairs. */
-TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
-{
-    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
-    l->consistency = o->consistency;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -271,7 +266,9 @@ TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, i
     loss.dw = pass->back.gradients + head->w;
     loss.db = trf__at(pass->back.gradients, head->b);
     loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
+    /* the rows of both copies of a batch are pairs */
+    loss.pairs = pass->copies > 1 ? loss.rows / 2 : 0;
+    loss.consistency = o->consistency;
     if (!second) trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
 }

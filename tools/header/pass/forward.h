@@ -297,8 +297,8 @@ TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__a
 TRF__FN void trf__project_by(const trf__pass *pass, const trf__affine *a, trf__act *y,
                              const trf__act *x, int64_t rows)
 {
-    trf__project(&pass->run, y, x, trf__weight(pass, a), trf__plain(pass, a->b), rows, a->out,
-                 a->in);
+    trf__project_rows(&pass->run, y, x, 0, trf__weight(pass, a), trf__plain(pass, a->b), rows,
+                      a->out, a->in);
 }
 
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
@@ -315,12 +315,6 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     if (to->norm.gain < 0) return;
     n.x = to->a; n.y = to->y; n.stats = to->stats; n.rows = rows;
     pass->run.backend->add_norm(&pass->run, &n);
-}
-
-/* The rows that a head projects: the encoder's, or one for each sequence. */
-TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
-{
-    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
 }
 
 /* Leaves in sequence.x what the second head's matrix multiplies. */

@@ -369,15 +369,17 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
-    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
+    for (int32_t i = 0; source && pass->encoder.tagged && i < batch->source.count; i++)
+        TRF__FAIL_IF(batch->source.lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     need->sentences = trf__sequences_of(batch, sides);
     TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
                  TRF_E_LIMIT, -1, "consistency",
                  "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
-    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                     "source has %d sequence%s, but target has %d", batch->source.count,
-                     trf__plural(batch->source.count), batch->target.count);
+    return TRF__OK_IF(!source || !target || batch->source.count == batch->target.count,
+                      TRF_E_INVALID_ARG, -1, "target",
+                      "source has %d sequence%s, but target has %d", batch->source.count,
+                      trf__plural(batch->source.count), batch->target.count);
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if

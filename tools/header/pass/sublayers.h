@@ -85,11 +85,6 @@ TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act 
     l.converted = converted;
     run->backend->linear(run, &l);
 }
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
-{
-    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
-}
 
 /* The rows of in_w that make keys and values. */
 TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
@@ -162,16 +157,6 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
     run->backend->rotate(run, &r);
 }
 
-/* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
-                                    const trf__act *x, const trf__act *m)
-{
-    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
-                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
-    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
-}
-
 /* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                     const trf__act *x, const trf__act *m)
@@ -181,7 +166,10 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     a.out = sub->hidden;
     a.converted = sub->hidden_converted;
     a.stats = sub->stats;
-    trf__attention_project(run, sub, x, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
+    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
     if (sub->slots) {
         trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;

@@ -110,15 +110,6 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
 }
 
-/* Computes the rows of the part that the pass has. */
-TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
-{
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
-                             pass->encoder.rows * pass->config->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
 /* The pooling that the model's metadata name. */
 TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
 {
@@ -129,8 +120,7 @@ TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooli
     *pooling = (trf_pooling)i;
     return i < TRF_POOL_MODEL ? TRF_OK
         : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
-                    name);
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s", name);
 }
 
 /* One vector of n rows. v: (d) for sums in the order of the rows. */
@@ -171,7 +161,10 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
         TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
                   pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, reader->rows, pass->encoder.out,
+                                 pass->encoder.rows * d);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
             trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);

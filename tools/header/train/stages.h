@@ -310,15 +310,6 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     return trf__pass_reserve(&t->pass, &full, err);
 }
 
-/* One of the two passes of a slot, with the random numbers of its batch. */
-TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* trf_stage_forward in a free slot, without the position in the data. */
 TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
                                       const trf_tensor *in, trf_tensor *out, trf_error *err)
@@ -344,7 +335,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
     trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
-    TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
+    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
     trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
     return pass->run.backend->sync(&pass->run, err);
 }
@@ -383,7 +374,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     pass->run.hooks.cancel = NULL;
     trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
     TRF__ZERO(sums);
-    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__seam_fetch(at, 0, din,
                         pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,

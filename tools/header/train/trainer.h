@@ -87,26 +87,20 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
-/* Bytes of an arena of the model's weights. */
-TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
-{
-    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
-}
-
 /* Makes an arena of weights unless it is there. `name` is what errors call it. */
 TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
                                       trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
-    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    const trf__layout *layout = &t->model->layout;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(&t->pass.run, trf__arena_bytes(layout));
     return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                      (long long)t->model->layout.n_weights);
+                      (long long)layout->n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
 TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
 {
-    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__arena_bytes(&t->model->layout));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
@@ -129,7 +123,8 @@ TRF__FN void trf__weights_own(trf_trainer *t)
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
-    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    const trf__run *run = &t->pass.run;
+    if (*arena) run->backend->release(run, *arena, trf__arena_bytes(&t->model->layout));
     *arena = NULL;
 }
 
