@@ -4007,8 +4007,7 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
-                                           3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* some have A0 or more there (Unicode, table 3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 
@@ -5429,12 +5428,9 @@ typedef struct trf__act trf__act;
 /* The numbers that change from step to step. They lie in one block on the device, so that a
    recorded step can be played again with new ones. */
 typedef struct trf__now {
-    uint32_t key0, key1, step;          /* key and counter of every random decision: the seed, and
-                                           the number of the update */
-    double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
-                                                   slots (trf__tally) */
-    double sequence_weight;             /* of a sequence's label; that of a token weighs 1
-                                           (trf__sequence_weight) */
+    uint32_t key0, key1, step;          /* of random decisions: seed, number of the update */
+    double learning_rate, source_tokens;        /* source_tokens: of this batch, for the tallies */
+    double sequence_weight;             /* of a sequence's label; that of a token weighs 1 */
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
@@ -5447,11 +5443,9 @@ typedef struct trf__limits {
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
-    int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
-                                           and of what training adds to; */
+    int64_t arena, block, gradients;    /* addresses: activations, what changes, gradients; */
     int64_t teachers;                   /* of what teachers say */
-    int64_t variant;                    /* distinguishes lists of one object that are equal
-                                           otherwise */
+    int64_t variant;                    /* tells otherwise equal lists of an object apart */
     trf__limits limits;                 /* the arena is cut by these */
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
@@ -5468,10 +5462,8 @@ typedef struct trf__run {
     trf_hooks hooks;
     size_t element;                     /* bytes of one number of an activation */
     int format;                         /* of packed weights, if the object's device packs them */
-    void *state;                        /* the backend's own: threads and scratch, or streams and
-                                           plans */
-    const void *process;                /* the CPU's: a trf__process, the one instance for all runs
-                                           (see >>tiles) */
+    void *state;                        /* the backend's own: scratch, threads, streams, plans */
+    const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
     int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
@@ -5603,8 +5595,7 @@ typedef struct trf__rotation {
     const trf_real *table;              /* (positions, width) cosines, then sines */
     const int32_t *position;            /* (rows) */
     int64_t rows, ld;
-    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by the negative
-                                                   angles */
+    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by -angle */
 } trf__rotation;
 
 /* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
@@ -5632,8 +5623,7 @@ typedef struct trf__bias {
     const trf_real *numbers;            /* the caller's, or NULL: (queries, keys) for all spans, or
                                            with keys 0 a block (n_query, n_key) for each; -infinity
                                            hides a key */
-    const int64_t *pairs;               /* (n_spans) how many pairs of a query and a key the spans
-                                           before have */
+    const int64_t *pairs;               /* (n_spans) pairs (query, key) of the spans before */
     int64_t queries, keys;
     int per_head;                       /* 1: each head has numbers of its own, one after another */
 } trf__bias;
@@ -5684,8 +5674,7 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
-                                           norm, the sum alone */
+    trf__act *s, *y;                    /* may be x; s may be NULL if sub is; y NULL: no norm */
     void *converted;                    /* y once more, as converted rows; or NULL */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
@@ -5715,8 +5704,7 @@ typedef struct trf__pool {              /* the rows of every span become one row
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s is the n_query rows from row `query` on */
-    int64_t n_spans, d, most;           /* so many rows of each span count, or all if it has
-                                           fewer */
+    int64_t n_spans, d, most;           /* most: so many rows of each span count, or all it has */
 } trf__pool;
 
 // >>loss-jobs      the arguments of the ops of loss, optimizer and search
@@ -5730,8 +5718,7 @@ typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf_
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
     trf__sums *sums;                    /* set to the sums over these rows, or NULL */
-    trf_real *slots;                    /* the same sums, added to the TRF__TALLIES numbers after
-                                           the gradients; or NULL */
+    trf_real *slots;                    /* the sums, added to the tallies of the step; or NULL */
     void *work;                         /* scratch of loss_scratch bytes */
     trf__act *dx;
     trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: no gradients;
@@ -5748,8 +5735,7 @@ typedef struct trf__loss {
                                    zero_column; its entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
-    int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
-                                           multiplied by sequence_weight */
+    int of_sequences;                   /* 1: of sequence_labels; gradients times sequence_weight */
     int64_t pairs;                      /* > 0: rows r and pairs + r, r < pairs, are two passes over
                                            one token. Gradients are those of half the sum of
                                            row_loss, and of consistency times the sum of their
@@ -5796,8 +5782,7 @@ typedef struct trf__clip_result {
 
 /* A piece of one parameter: the unit of work of clip and adam. */
 typedef struct trf__param_tile {
-    int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
-                                           have not seen */
+    int64_t begin, n, missed;           /* missed: while frozen, unseen by its moments */
     int32_t decay;
 } trf__param_tile;
 
@@ -5890,8 +5875,7 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
-    trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
-                                           the phrases */
+    trf__phrases phrases;               /* sizes alone: the most of a sentence; beams have them */
     int32_t n_phrase_next;
     int32_t *phrase_next;           /* (rows, n_phrase_next) ids that continue a phrase, or -1; */
     trf_real *phrase_next_scores;                   /* and their logits */
@@ -5908,12 +5892,9 @@ typedef struct trf__top {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[3];                  /* ids that are never returned, or -1; they still count in
-                                           the softmax */
-    const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
-                                           index 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this id and `ends`, which also
-                                           leave the softmax */
+    int32_t banned[3];                  /* ids never returned, or -1; the softmax counts them */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; or this id, at index 0; */
+    int32_t eos;                        /* TRF__NOT_EOS: not this nor `ends`, nor in the softmax */
     trf_ends ends;
     double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
                                            tokens that are in the softmax: 0, or less without ends;
@@ -5921,8 +5902,7 @@ typedef struct trf__top {
     trf__rules rules;
     trf_real *mixed;                    /* (rows, vocab) what `mix` has made, instead of x w^T + b;
                                            it may change. NULL: one model */
-    int scores;                         /* 1: `mixed` are not log-probabilities of a distribution,
-                                           and are taken as they are */
+    int scores;                         /* 1: `mixed` are no log-probabilities; taken as is */
 } trf__top;
 
 /* Adds one model to what an ensemble says of the next token. l = log-softmax of x w^T + b:
@@ -5976,24 +5956,18 @@ typedef struct trf__beam {
     int32_t n_prefix;
     int32_t unscored;           /* so many of them do not count in S, */
     int32_t uncounted;          /* and so many do not count in L */
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
-                                   model's beginning */
-    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
-                                   after them */
+    int32_t least;              /* tokens before EOS may come: min_length, a prompt */
+    int32_t hidden;             /* first tokens, not in the answer: phrases begin after them */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
-                                   those finished */
+    int32_t width;              /* most that may live: `beam`, with `shrink` less those finished */
     int32_t done;
     int32_t n_finished;         /* finished hypotheses; */
-    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
-                                   TRF_STOP_HEURISTIC */
+    int32_t n_kept, keep;       /* the best are kept: n_best, or `beam` for TRF_STOP_HEURISTIC */
     trf__phrases phrases;
-    double dropped;             /* the best score that anything given up so far could have
-                                   reached; */
+    double dropped;             /* the best score that anything given up could have reached */
     int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
-                                       endings */
+    double lost_token, lost_eos;    /* largest sums given up in this step: going on, ending */
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
@@ -7988,8 +7962,7 @@ struct trf__team {
     const trf__tiling *work;
     fenv_t environment;
     trf__lock lock;                     /* held while going to sleep; protects the fields below */
-    trf__condition wake, left;          /* wake: there is another round; left: no worker is
-                                           inside */
+    trf__condition wake, left;          /* there is another round; no worker is inside */
     int sleeping;                       /* workers asleep */
     trf__worker workers[1];             /* threads; the first is the caller */
 };
@@ -8274,28 +8247,18 @@ TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 }
 
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
-                                                       registers */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* up to so many rows take two panels at a
-                                                           time */
-                   : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                                /* rows of B at a time: a panel is 16 KiB, half
-                                                       a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
-                                                       rows */
-    TRF__SHARES = 4,                                /* so many calls of a kernel prefetch the next
-                                                       panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
-                                                       time in 32 registers */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
-                                                       columns */
-    TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
-                                                       at a time */
-    TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
-                                                       packs */
-    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
-                                                       weights */
+    TRF__MM_ROWS = 6,               /* rows of C at a time: their sums fit into registers */
+    /* up to so many rows take two panels at a time */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,
+    TRF__DEEP = 256,                /* rows of B at a time: a panel is 16 KiB, half a level-1 cache */
+    TRF__FAR = 64,                  /* rows of B that are prefetched if C has few rows */
+    TRF__SHARES = 4,                /* calls of a kernel that prefetch the next panel together */
+    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C at a time in 32 registers */
+    TRF__TALL = 10 * TRF__STRIP,    /* rows of C at a time if A has contiguous columns */
+    TRF__ROOM = 1 << 20,            /* the most numbers of a weight that are packed at a time */
+    TRF__PACK = 16,                 /* rows or columns of a weight that one tile packs */
+    TRF__SKINNY = 16,               /* up to so many rows CBLAS is never called, */
+    TRF__PACKED_ROWS = 512          /* nor up to so many if there are packed weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */
@@ -8314,8 +8277,7 @@ typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed in strips of TRF__STRIP rows, so far apart
-                                   (>>panels) */
+    int64_t strip;              /* 0, or how far apart strips of A are (>>panels) */
     const trf_real *bias;
     int add;
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
@@ -9621,8 +9583,7 @@ enum {
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
     TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
                                        of C read it again from there, and stay there too */
-    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
-                                       level-2 cache */
+    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, in a level-2 cache */
 };
 
 /* C (rows, 16 * panels) = first + A B. */
@@ -11406,8 +11367,7 @@ enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, unless d_head is a multiple of
-                               16 */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, if d_head % 16 */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */
@@ -12754,8 +12714,7 @@ typedef struct trf__top_job {
     /* (threads, rows) a logit that n tokens of the row reach, as far as this worker knows: no token
        below it is among the n best */
     trf_real *floor;
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; id
-                                           -1: no more */
+    trf_real *best;                     /* (rows, slices, n) best first, and their ids; -1: none */
     int32_t *ids;
     int blas;
     trf__product all;                   /* all rows and tokens; tiles set where their logits go */
@@ -13639,8 +13598,7 @@ static const trf__backend trf__cpu_backend = {
 #error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
-                                           defined anew */
+#if defined(TRF__GPU_ON_CPU)            /* tests run on the CPU: they define these names */
 #include TRF__GPU_ON_CPU
 #else
 #include <cublasLt.h>
@@ -13687,8 +13645,7 @@ typedef struct trf__cuda {
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the stage of the next upload */
     cudaStream_t recorder;      /* the stream of ops while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
-                                                           NULL */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: this one, or NULL */
     /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
     int64_t lists_asked;
     int cannot_record;
@@ -13993,8 +13950,7 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
     trf__on_device here(run->device.index);
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
-                                           device unusable */
+    (void)cudaGetLastError();           /* clears it: with little memory the device still works */
     return NULL;
 }
 
@@ -14547,8 +14503,7 @@ TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
-                                                           NaN */
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0: NaN stays */
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
     return h * (kind == TRF_GELU ? trf__gpu_normal(h)
@@ -17446,8 +17401,7 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     for (const char *c = text; *c && n + 1 < size; c++) {
         if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
             to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
-                                                                  several */
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';  /* the locale's point, of any length */
     }
     to[n] = 0;
 }
@@ -17876,8 +17830,7 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
-                                                                           permission */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* write-protected */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -18033,8 +17986,7 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
-                               the temporary file */
+    int fd, held, made;     /* held: has the lock, or -1; made: a failure removes the file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
@@ -21860,8 +21812,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
-    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
-                                                           own */
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings */
     config.encoder_layers = config.decoder_layers = sizes[preset][0];
     config.d_model = sizes[preset][1];
     config.d_ff = sizes[preset][2];
@@ -22309,8 +22260,7 @@ typedef struct trf__sublayer_spec {
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
-    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
-                                                 a row of its memory: see >>sublayers */
+    int64_t projected, hidden, memory;  /* kept of a row; memory: of its row (>>sublayers) */
 } trf__sublayer_spec;
 
 /* Two of a kind: of the encoder and of the decoder. */
@@ -22338,8 +22288,7 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
 typedef struct trf__layer_range {
-    int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
-                                   many */
+    int32_t first[2], n[2];     /* the first layer of the encoder and decoder, and how many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
@@ -22382,12 +22331,10 @@ typedef struct trf__layout {
     trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed, format;         /* 1: matrices of products are not in the arena, but packed
-                                   elsewhere in this format; */
+    int packed, format;         /* 1: matrices are packed elsewhere in this format; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
-    size_t packed_bytes[TRF__FORMATS];      /* of all packed matrices: those of products, and in
-                                               small formats embeddings */
+    size_t packed_bytes[TRF__FORMATS];      /* of products, and in small formats of embeddings */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
@@ -22758,12 +22705,10 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
-                                               layout.format */
+    void *packed; size_t packed_bytes;      /* packed alone (trf_model_pack), in layout.format */
     void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
-                                   texts */
+    trf__meta *metadata;        /* the program's entries, sorted by key; then their texts */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };
@@ -23478,22 +23423,18 @@ typedef struct trf__operands {
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation, gate;
-    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
-                                           v are */
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds q, k and v */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
     int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
-    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
-                                                         `projected`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
     /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
        hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
-    trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
-                                           trf__attention_gradient */
-    int first, first_bias;              /* 1: the parameters' gradients, dbias are set, not added
-                                           to */
+    trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
+    int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
@@ -23694,13 +23635,11 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
-                                                                rows of the head */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };       /* sides; HEAD: the head's rows */
 
 typedef struct trf__sublayer {
     trf__sublayer_spec is;
-    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
-                                           one's */
+    trf__norm_params next_norm;         /* that follows: its own; pre-norm: the next one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
@@ -23722,12 +23661,9 @@ typedef struct trf__lists {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* layer i begins at number i * self_layer or i *
-                                           cross_layer */
-    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
-                                                           or 0 */
-    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
-                                              NULL: its area */
+    trf__act *self, *cross;             /* layer i begins at i * self_layer, i * cross_layer */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: cross; self or 0 */
+    const int32_t *backpointers;        /* (rows, stride) slots of own tokens; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -23761,8 +23697,7 @@ typedef struct trf__views {
     const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
     trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
     int64_t rows[2];                    /* rows, which a state has so many of */
-    trf_real *map;                      /* scratch on the device: the attention of one sequence in
-                                           one layer */
+    trf_real *map;                      /* scratch on the device: attention of one sequence */
 } trf__views;
 
 /* The parts of a pass, each with one duty. */
@@ -23841,8 +23776,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     int training, sides;                /* sides: of a batch, that its layers read */
-    int projects;                       /* 1: it has the last layer, so the projection and the
-                                           loss */
+    int projects;                       /* 1: it has the last layer, so projection and loss */
     trf__pass_weights weights;
     trf__pass_plan plan;
     trf__pass_block block;
@@ -23850,18 +23784,15 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
-    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
-                                           trf__loss.numbers is */
+    float *numbers[2];                  /* host, device: (rows, n_labels) as in trf__loss */
     trf__sequence_head sequence;
-    int copies;                         /* of a batch in its rows: 2 while a trainer with
-                                           consistency learns, else 1 */
+    int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
                                            to embeddings, or (longest, rotary_width) rotations; or
                                            NULL */
-    int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
-                                           (trf__distance_row) */
+    int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
     trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
                                            if the backend has them; or NULL */
@@ -24468,8 +24399,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
     trf__pass size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
-                                                                   sublayers' pointers */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move them */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
@@ -24946,8 +24876,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
         }
     }
     for (most = 8; padded && most < stack->max_keys; most *= 2) {}
-    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
-                                                                  record */
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes */
 }
 
 /* Writes the second copy behind the first one. */
@@ -25716,8 +25645,7 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->back.first && c->position_offset > 0)      /* the rows in front, which no token
-                                                           reads */
+        if (pass->back.first && c->position_offset > 0)      /* rows that no token reads */
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }
@@ -26143,31 +26071,24 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* of each part that this rank computes: n_weights, then
-                                       TRF__TALLIES */
+    trf_real *gradients;            /* of each part of this rank: n_weights, then TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
     trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are
-                                       empty; */
-    int64_t *missed;                /* updates that its moments have not had, less all there were
-                                       when it froze */
+    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    int64_t *missed;                /* updates missed, less the number of all when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
-    trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
-                                       after its last batch; */
-    trf_place before;               /* `behind` when that step began: a corpus may have been moved
-                                       back */
-    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, their
-                                                   pairs, and target rows of this rank */
+    trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
+    trf_place before;               /* `behind` when that step began: a corpus may move back */
+    int64_t micro, sentences, target_rows;      /* since the last update, by this rank */
     int32_t round;                  /* the part of this rank whose gradients are being summed; */
     int64_t unsummed;               /* those from here on are; */
     int reduce_failed;              /* 1: a hook has failed, and is not called again */
-    int written;                    /* the caller has a view of the weights, and may write them
-                                       between steps */
+    int written;                    /* the caller has a view of the weights, and may write them */
     trf_stage *stage;               /* over this trainer, or NULL */
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
@@ -27107,8 +27028,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
-    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* exponents of sums that are infinite, and
-                                                           of one with such a number */
+    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
     TRF__SHARED_CHUNK = 16 * TRF__TILE
 };
 
@@ -41040,4 +40960,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2883716307
+// Made from the files in tools/header by `make header`. CRC of the lines above: 941885827

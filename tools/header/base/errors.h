@@ -74,8 +74,7 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
-                                           3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* some have A0 or more there (Unicode, table 3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 

@@ -112,8 +112,7 @@ enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, unless d_head is a multiple of
-                               16 */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, if d_head % 16 */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */

@@ -46,8 +46,7 @@ enum {
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
     TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
                                        of C read it again from there, and stay there too */
-    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
-                                       level-2 cache */
+    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, in a level-2 cache */
 };
 
 /* C (rows, 16 * panels) = first + A B. */

@@ -51,28 +51,18 @@ TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 }
 
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
-                                                       registers */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* up to so many rows take two panels at a
-                                                           time */
-                   : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                                /* rows of B at a time: a panel is 16 KiB, half
-                                                       a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
-                                                       rows */
-    TRF__SHARES = 4,                                /* so many calls of a kernel prefetch the next
-                                                       panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
-                                                       time in 32 registers */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
-                                                       columns */
-    TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
-                                                       at a time */
-    TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
-                                                       packs */
-    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
-                                                       weights */
+    TRF__MM_ROWS = 6,               /* rows of C at a time: their sums fit into registers */
+    /* up to so many rows take two panels at a time */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,
+    TRF__DEEP = 256,                /* rows of B at a time: a panel is 16 KiB, half a level-1 cache */
+    TRF__FAR = 64,                  /* rows of B that are prefetched if C has few rows */
+    TRF__SHARES = 4,                /* calls of a kernel that prefetch the next panel together */
+    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C at a time in 32 registers */
+    TRF__TALL = 10 * TRF__STRIP,    /* rows of C at a time if A has contiguous columns */
+    TRF__ROOM = 1 << 20,            /* the most numbers of a weight that are packed at a time */
+    TRF__PACK = 16,                 /* rows or columns of a weight that one tile packs */
+    TRF__SKINNY = 16,               /* up to so many rows CBLAS is never called, */
+    TRF__PACKED_ROWS = 512          /* nor up to so many if there are packed weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */
@@ -91,8 +81,7 @@ typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed in strips of TRF__STRIP rows, so far apart
-                                   (>>panels) */
+    int64_t strip;              /* 0, or how far apart strips of A are (>>panels) */
     const trf_real *bias;
     int add;
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */

@@ -35,8 +35,7 @@ typedef struct trf__top_job {
     /* (threads, rows) a logit that n tokens of the row reach, as far as this worker knows: no token
        below it is among the n best */
     trf_real *floor;
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; id
-                                           -1: no more */
+    trf_real *best;                     /* (rows, slices, n) best first, and their ids; -1: none */
     int32_t *ids;
     int blas;
     trf__product all;                   /* all rows and tokens; tiles set where their logits go */

@@ -428,8 +428,7 @@ struct trf__team {
     const trf__tiling *work;
     fenv_t environment;
     trf__lock lock;                     /* held while going to sleep; protects the fields below */
-    trf__condition wake, left;          /* wake: there is another round; left: no worker is
-                                           inside */
+    trf__condition wake, left;          /* there is another round; no worker is inside */
     int sleeping;                       /* workers asleep */
     trf__worker workers[1];             /* threads; the first is the caller */
 };

@@ -26,8 +26,7 @@
 #error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
-                                           defined anew */
+#if defined(TRF__GPU_ON_CPU)            /* tests run on the CPU: they define these names */
 #include TRF__GPU_ON_CPU
 #else
 #include <cublasLt.h>
@@ -74,8 +73,7 @@ typedef struct trf__cuda {
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the stage of the next upload */
     cudaStream_t recorder;      /* the stream of ops while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
-                                                           NULL */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: this one, or NULL */
     /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
     int64_t lists_asked;
     int cannot_record;

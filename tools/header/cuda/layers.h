@@ -328,8 +328,7 @@ TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
-                                                           NaN */
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0: NaN stays */
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
     return h * (kind == TRF_GELU ? trf__gpu_normal(h)

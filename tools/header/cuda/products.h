@@ -157,8 +157,7 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
     trf__on_device here(run->device.index);
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
-                                           device unusable */
+    (void)cudaGetLastError();           /* clears it: with little memory the device still works */
     return NULL;
 }
 

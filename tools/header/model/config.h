@@ -57,8 +57,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
-    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
-                                                           own */
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings */
     config.encoder_layers = config.decoder_layers = sizes[preset][0];
     config.d_model = sizes[preset][1];
     config.d_ff = sizes[preset][2];

@@ -39,12 +39,10 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
-                                               layout.format */
+    void *packed; size_t packed_bytes;      /* packed alone (trf_model_pack), in layout.format */
     void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
-                                   texts */
+    trf__meta *metadata;        /* the program's entries, sorted by key; then their texts */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };

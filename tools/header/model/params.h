@@ -78,8 +78,7 @@ typedef struct trf__sublayer_spec {
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
-    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
-                                                 a row of its memory: see >>sublayers */
+    int64_t projected, hidden, memory;  /* kept of a row; memory: of its row (>>sublayers) */
 } trf__sublayer_spec;
 
 /* Two of a kind: of the encoder and of the decoder. */
@@ -107,8 +106,7 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
 typedef struct trf__layer_range {
-    int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
-                                   many */
+    int32_t first[2], n[2];     /* the first layer of the encoder and decoder, and how many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
@@ -151,12 +149,10 @@ typedef struct trf__layout {
     trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed, format;         /* 1: matrices of products are not in the arena, but packed
-                                   elsewhere in this format; */
+    int packed, format;         /* 1: matrices are packed elsewhere in this format; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
-    size_t packed_bytes[TRF__FORMATS];      /* of all packed matrices: those of products, and in
-                                               small formats embeddings */
+    size_t packed_bytes[TRF__FORMATS];      /* of products, and in small formats of embeddings */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 

@@ -112,8 +112,7 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->back.first && c->position_offset > 0)      /* the rows in front, which no token
-                                                           reads */
+        if (pass->back.first && c->position_offset > 0)      /* rows that no token reads */
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }

@@ -293,8 +293,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
     trf__pass size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
-                                                                   sublayers' pointers */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move them */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);

@@ -162,8 +162,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
         }
     }
     for (most = 8; padded && most < stack->max_keys; most *= 2) {}
-    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
-                                                                  record */
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes */
 }
 
 /* Writes the second copy behind the first one. */

@@ -10,13 +10,11 @@
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
-                                                                rows of the head */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };       /* sides; HEAD: the head's rows */
 
 typedef struct trf__sublayer {
     trf__sublayer_spec is;
-    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
-                                           one's */
+    trf__norm_params next_norm;         /* that follows: its own; pre-norm: the next one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
@@ -38,12 +36,9 @@ typedef struct trf__lists {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* layer i begins at number i * self_layer or i *
-                                           cross_layer */
-    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
-                                                           or 0 */
-    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
-                                              NULL: its area */
+    trf__act *self, *cross;             /* layer i begins at i * self_layer, i * cross_layer */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: cross; self or 0 */
+    const int32_t *backpointers;        /* (rows, stride) slots of own tokens; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -77,8 +72,7 @@ typedef struct trf__views {
     const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
     trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
     int64_t rows[2];                    /* rows, which a state has so many of */
-    trf_real *map;                      /* scratch on the device: the attention of one sequence in
-                                           one layer */
+    trf_real *map;                      /* scratch on the device: attention of one sequence */
 } trf__views;
 
 /* The parts of a pass, each with one duty. */
@@ -157,8 +151,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     int training, sides;                /* sides: of a batch, that its layers read */
-    int projects;                       /* 1: it has the last layer, so the projection and the
-                                           loss */
+    int projects;                       /* 1: it has the last layer, so projection and loss */
     trf__pass_weights weights;
     trf__pass_plan plan;
     trf__pass_block block;
@@ -166,18 +159,15 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
-    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
-                                           trf__loss.numbers is */
+    float *numbers[2];                  /* host, device: (rows, n_labels) as in trf__loss */
     trf__sequence_head sequence;
-    int copies;                         /* of a batch in its rows: 2 while a trainer with
-                                           consistency learns, else 1 */
+    int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
                                            to embeddings, or (longest, rotary_width) rotations; or
                                            NULL */
-    int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
-                                           (trf__distance_row) */
+    int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
     trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
                                            if the backend has them; or NULL */

@@ -57,22 +57,18 @@ typedef struct trf__operands {
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation, gate;
-    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
-                                           v are */
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds q, k and v */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
     int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
-    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
-                                                         `projected`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
     /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
        hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
-    trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
-                                           trf__attention_gradient */
-    int first, first_bias;              /* 1: the parameters' gradients, dbias are set, not added
-                                           to */
+    trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
+    int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 

@@ -211,8 +211,7 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
-                                                                           permission */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* write-protected */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -368,8 +367,7 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
-                               the temporary file */
+    int fd, held, made;     /* held: has the lock, or -1; made: a failure removes the file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };

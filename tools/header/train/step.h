@@ -364,8 +364,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
-    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* exponents of sums that are infinite, and
-                                                           of one with such a number */
+    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
     TRF__SHARED_CHUNK = 16 * TRF__TILE
 };
 

@@ -37,31 +37,24 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* of each part that this rank computes: n_weights, then
-                                       TRF__TALLIES */
+    trf_real *gradients;            /* of each part of this rank: n_weights, then TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
     trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are
-                                       empty; */
-    int64_t *missed;                /* updates that its moments have not had, less all there were
-                                       when it froze */
+    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    int64_t *missed;                /* updates missed, less the number of all when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
-    trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
-                                       after its last batch; */
-    trf_place before;               /* `behind` when that step began: a corpus may have been moved
-                                       back */
-    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, their
-                                                   pairs, and target rows of this rank */
+    trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
+    trf_place before;               /* `behind` when that step began: a corpus may move back */
+    int64_t micro, sentences, target_rows;      /* since the last update, by this rank */
     int32_t round;                  /* the part of this rank whose gradients are being summed; */
     int64_t unsummed;               /* those from here on are; */
     int reduce_failed;              /* 1: a hook has failed, and is not called again */
-    int written;                    /* the caller has a view of the weights, and may write them
-                                       between steps */
+    int written;                    /* the caller has a view of the weights, and may write them */
     trf_stage *stage;               /* over this trainer, or NULL */
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
