@@ -3946,8 +3946,7 @@ int madvise(void *, size_t, int);
 // state.
 // -----------------------------------------------------------------------------------------------
 
-/* Calls a function that returns a status. If the status is a failure, the calling function returns
-   it. */
+/* Calls a function that returns a status. If that is a failure, the caller returns it. */
 #define TRF__TRY(call) \
     do { trf_status trf__status = (call); if (trf__status != TRF_OK) return trf__status; } while (0)
 
@@ -4019,8 +4018,7 @@ TRF__FN int trf__is_control(const char *p)
 }
 
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
-   and bytes that are not UTF-8 become '?', so that a hostile name cannot send commands to a
-   terminal. */
+   and bytes that are not UTF-8 become '?', so that no hostile name commands a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
@@ -4120,8 +4118,7 @@ TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path,
     return status;
 }
 
-/* The part of a path that messages show: at most its last hundred bytes, from the first byte of a
-   character. */
+/* The part of a path that messages show: at most its last hundred bytes, no cut character. */
 TRF__FN const char *trf__path_end(const char *path)
 {
     const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;
@@ -4262,8 +4259,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     return bigger;
 }
 
-/* trf__grown for items of a type. If there is no memory, the calling function returns
-   TRF_E_NOMEM. */
+/* trf__grown for items of a type. Without memory the caller returns TRF_E_NOMEM. */
 #define TRF__GROW(type, items, capacity, needed, hooks) \
     do { \
         void *trf__items = trf__grown(hooks, items, &(capacity), needed, sizeof(type), err); \
@@ -5047,8 +5043,7 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
-/* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
-   false. */
+/* Operations on all lanes. With a NaN max and min return a: no comparison with NaN is true. */
 #define TRF__BINARY(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) \
 { \
@@ -5262,8 +5257,7 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
     return trf__times_power(p, t, 126);
 }
 
-/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
-   float. */
+/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond it is +-1. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
     trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c);
@@ -5496,8 +5490,7 @@ typedef struct trf__mat {
    splitting a batch changes none. NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout. An element is kept if its 16 random bits are >= threshold; kept elements are
-   scaled. */
+/* One dropout. An element is kept and scaled if its 16 random bits are >= threshold. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
@@ -5709,8 +5702,7 @@ typedef struct trf__pool {              /* the rows of every span become one row
 
 // >>loss-jobs      the arguments of the ops of loss, optimizer and search
 //
-// These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
-// search.
+// These ops carry numbers across rows: sums of a step, the norm of gradients, a search's state.
 
 /* Sums over target tokens. With pairs the first three are half the sums over all rows. */
 typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
@@ -5768,8 +5760,7 @@ enum {
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-/* The result of `clip` for one step. adam reads it on the device; the report of the step is made
-   from it. */
+/* The result of `clip` for one step. adam reads it on the device, and so does the step's report. */
 typedef struct trf__clip_result {
     trf__sums sums[2];                  /* of tokens, and of sequence_labels */
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
@@ -6314,8 +6305,7 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* Counter of the Philox block for keys 8 * block .. + 7 of one query; see >>attention for the order
-   of its bits. */
+/* Counter of the Philox block for keys 8 * block .. + 7 of one query (>>attention: its bits). */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     /* up to 2^17 blocks, 2^20 queries and 2^27 heads have different counters */
@@ -6334,8 +6324,7 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers. squares: the sum of squared distances from the mean (RMS: from
-   0). */
+/* The factor of a row of d numbers. squares: sum of squared distances from the mean (RMS: 0). */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
     if (rule == TRF_NORM_ANNOTATED)
@@ -6418,8 +6407,7 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 #endif
 
-/* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
-   training. */
+/* Stores the sums of a loss, and adds them to the step's tallies. now NULL: no training. */
 TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;
@@ -6642,10 +6630,9 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
 // lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
 // tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
-// can be taken at all and there is no answer yet, the best row ends there with
-// TRF_ENDED_NO_TOKEN and log-probability minus infinity. With
-// TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
-// infinity.
+// can be taken at all and there is no answer yet, the best row ends there with TRF_ENDED_NO_TOKEN
+// and log-probability minus infinity. With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty
+// answer has length 0; its score is minus infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
@@ -6816,8 +6803,7 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
     for (g = 0; g < n; g++) beam->taken[g] = 0;
 }
 
-/* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
-   none. */
+/* Takes the best continuation that has a place and is not taken yet. NULL: there is none. */
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
@@ -6970,8 +6956,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
-    /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
-       now */
+    /* the worst kept answer must beat what live hypotheses can reach (bound), or have now */
     double hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
                                                  : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
@@ -6997,8 +6982,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->vocab = vocab;
 }
 
-/* Begins the search with one live row without tokens. If no token is allowed at all, it is done at
-   once. */
+/* Begins the search with one live row without tokens. If no token is allowed, it is done. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
@@ -7011,8 +6995,7 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
-/* The order of precedence: a token of the prefix, EOS at the limit, then the search's own
-   choice. */
+/* In this order: a token of the prefix, EOS at the limit, the search's own choice. */
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
@@ -7038,8 +7021,7 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
-/* An ending given up had the score of its length; a continuation could still have reached its
-   bound. */
+/* An ending given up had the score of its length; a continuation could have reached its bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
     double ending = trf__beam_score(beam, beam->lost_eos, beam->n + beam->search.count_eos);
@@ -7198,8 +7180,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
 
 // >>beam-results   what a step leaves behind: tokens and parents, and in the end answers
 
-/* After a step with live rows: their last tokens, and the rows of the previous step that they
-   continue. */
+/* After a step with live rows: their last tokens, and the rows before that they continue. */
 TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
 {
     return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
@@ -7916,8 +7897,7 @@ TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
 
 TRF__FN long trf__process_id(void) { return (long)getpid(); }
 
-/* The number of processors that this process may run on: containers and taskset allow fewer than
-   there are. */
+/* The processors that this process may run on: containers and taskset allow fewer than exist. */
 TRF__FN int trf__processors(void)
 {
     long n = 0;
@@ -7950,8 +7930,7 @@ struct trf__worker {
 
 /* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
-       once */
+    /* workers inside + TRF__PLACE * workers that may still enter: both change at once */
     uint32_t entry;
     char apart[TRF__ALIGN - sizeof(uint32_t)];
     /* the number of shared works; only the caller writes the fields from here on */
@@ -8221,8 +8200,7 @@ TRF_API trf_device trf_device_default(void)
 // product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
-// trf_products selects the product. CBLAS calls are single-threaded: the threads are ours
-// (>>tiles).
+// trf_products selects the product. CBLAS has one thread: threads are ours (>>tiles).
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
@@ -8250,10 +8228,10 @@ enum {
     TRF__MM_ROWS = 6,               /* rows of C at a time: their sums fit into registers */
     /* up to so many rows take two panels at a time */
     TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                /* rows of B at a time: a panel is 16 KiB, half a level-1 cache */
+    TRF__DEEP = 256,                /* rows of B at a time: a panel is half a level-1 cache */
     TRF__FAR = 64,                  /* rows of B that are prefetched if C has few rows */
     TRF__SHARES = 4,                /* calls of a kernel that prefetch the next panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C at a time in 32 registers */
+    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C in 32 registers */
     TRF__TALL = 10 * TRF__STRIP,    /* rows of C at a time if A has contiguous columns */
     TRF__ROOM = 1 << 20,            /* the most numbers of a weight that are packed at a time */
     TRF__PACK = 16,                 /* rows or columns of a weight that one tile packs */
@@ -8414,8 +8392,7 @@ TRF__INLINE int64_t trf__group_of(const trf__product *p)
 }
 
 /* The product with B in panels. A level-1 cache holds TRF__DEEP rows of a panel while all rows of A
-   are multiplied with them. If A has few rows, each panel is read only once, from beginning to
-   end. */
+   are multiplied with them. If A has few rows, each panel is read once, in order. */
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t k = p.k, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
@@ -8433,8 +8410,7 @@ TRF__FN void trf__mm(trf__product p)
             for (int64_t i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
-                   panels; later calls, and those of the last panels, fetch what is in the cache
-                   already. */
+                   panels; others fetch what is in the cache already. */
                 const trf_real *next = j + width == p.n || i >= shares * group ? b
                     : b + trf__ceil_div(width, 16) * p.b.column + i / group *
                     (p.k / shares) * p.b.row;
@@ -8491,8 +8467,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
 }
 
 /* Packs rows of `bytes` bytes into a panel of words of four bytes: `deep` words of each of sixteen
-   rows. Words and rows that are missing become 0. Numbers of one and two bytes move like this as
-   they are. */
+   rows. Words and rows that are missing become 0. Numbers of one and two bytes move as they are. */
 TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
 {
     int64_t t = 0;
@@ -8598,8 +8573,7 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
     return trf__load(x);
 }
 
-/* A product whose rows begin inside a panel: sixteen rows are collected from two panels at a
-   time. */
+/* A product whose rows begin inside a panel: it collects sixteen rows from two panels. */
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {
@@ -9386,8 +9360,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
-/* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
-   again. */
+/* If scales are given, each weight is an integer times its row's scale, which rounding finds. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {
@@ -9753,8 +9726,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-/* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
-   rounds. */
+/* Up to sixteen rows of a block, 32 numbers each in pairs, without a rounding instruction. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
@@ -9791,8 +9763,7 @@ TRF__FN int trf__has_dpbf16(void)
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
-   All masks are full. Without a mask the intrinsics begin with an undefined vector, and g++
-   warns. */
+   All masks are full. Without one the intrinsics begin with an undefined vector: g++ warns. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
@@ -10572,8 +10543,7 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* The part of an op's product for which B's panels fit into cpu->work, and the size of its tiles of
-   C. */
+/* The part of an op's product for which B's panels fit into cpu->work, and its tiles' size. */
 typedef struct trf__product_job {
     trf__product p;
     const trf__mat *packed;     /* packed B^T, or NULL */
@@ -10617,8 +10587,7 @@ TRF__FN void trf__blas_divide(trf__product_job *j)
 }
 
 /* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
-   transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
-   time. */
+   transposed A have whole strips or, in 16 bits, blocks, and at most the rows packed at once. */
 TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
@@ -10797,8 +10766,7 @@ TRF__FN int trf__cpu_prefers_own(TRF__UNUSED const trf_device *device)
 #endif
 }
 
-/* Packing pays if a few rows meet the same weights again and again: in translating, not in
-   training. */
+/* Packing pays if a few rows meet the same weights again and again: not in training. */
 TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 {
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
@@ -10985,8 +10953,7 @@ TRF__TILE(trf__embed_drop_tile)
     }
 }
 
-/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch of a step
-   is added. */
+/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch adds. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
     for (int64_t row = 0; row < rows; row++)
@@ -11104,8 +11071,7 @@ TRF__TILE(trf__sums_tile)
                      j->first);
 }
 
-/* dw = dy^T x as one product, whose A is transposed; db by columns. dw or db may be NULL
-   (frozen). */
+/* dw = dy^T x as one product with a transposed A; db by columns. Either may be NULL (frozen). */
 TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
     trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows,
@@ -11375,8 +11341,7 @@ typedef struct trf__attention_scratch {
     int64_t m16, d16;
 } trf__attention_scratch;
 
-/* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
-   bytes. */
+/* Cuts a worker's scratch for attention over m keys, and returns its bytes. NULL: only counts. */
 TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
@@ -11435,8 +11400,7 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-/* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
-   `work`. */
+/* n rows of one head as B in panels: in place if d is a multiple of 16, else padded in `work`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d, int64_t d16)
 {
@@ -11561,8 +11525,7 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
-   m16. */
+/* How many keys the queries before `end` see, rounded up to whole vectors: at most m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
@@ -11969,8 +11932,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0);
     int64_t d = j->d;
-    /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
-       mean */
+    /* sums differences from s[0], so that a row of equal numbers has exactly their mean */
     for (int64_t c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
@@ -12068,8 +12030,7 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
     }
 }
 
-/* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
-   dy + dy2. */
+/* ds of the row, then dsub = drop(ds) from the row just written. gain NULL: ds = dy + dy2. */
 TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
@@ -12131,8 +12092,7 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
 //   dx[r] = dy[s] / n for these rows, 0 for the others
 //
-// most = 1: the first row (Devlin et al. 2019); most beyond all lengths: the mean. A tile is one
-// sequence.
+// most = 1: the first row (Devlin et al. 2019); without a limit the mean. A tile is one sequence.
 
 /* One sequence: columns of its first n rows are added in order. */
 TRF__TILE(trf__pool_tile)
@@ -12199,8 +12159,7 @@ TRF__TILED_OP(trf__cpu_pool_gradient, trf__pool, trf__pool_gradient_tile, j->n_s
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* One group: places row0 .. row0 + rows - 1 (trf__loss_place), with ld numbers between rows of
-   logits. */
+/* One group: places row0 .. row0 + rows - 1 (trf__loss_place). ld: between rows of logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
@@ -12245,8 +12204,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_scratch_layout(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
-/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
-   NaN. */
+/* z - maximum of sixteen logits. Below -1e30 it counts as that: infinity - infinity is NaN. */
 TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
@@ -12333,8 +12291,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each logit is on the side of 0 where its number
-   is of 1/2. */
+/* The same of a row whose labels are numbers. *hit: each logit is on its number's side (0, 1/2). */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {
@@ -12567,8 +12524,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 //   as torch.nn.utils.clip_grad_norm_
 //   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// A tile is a piece of one parameter. Squares are summed in double, and the tiles' sums are added
-// in order.
+// A tile is a piece of one parameter. Squares are summed in double, the tiles' sums in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
 TRF__TILE(trf__clip_tile)
@@ -12890,8 +12846,7 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
     return most + trf__ln(sum);
 }
 
-/* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
-   slices. */
+/* Merges the slices of a row: the logarithm of all exponentials' sum, and the best tokens. */
 TRF__TILE(trf__top_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
@@ -13412,8 +13367,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
 }
 #endif
 
-/* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
-   both. */
+/* Bytes of cpu->work for weights of so many numbers or converted activations: no op has both. */
 TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t converted)
 {
     int64_t least = trf__packs_bf16(run, weight) ? TRF__DEEP * 32 : 0;
@@ -13733,8 +13687,7 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
-   memory. */
+/* The same for a block of TRF__CUDA_THREADS threads. shared: memory for a number a warp. */
 template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
     x = trf__of_warp(x, both);
@@ -13807,8 +13760,7 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 // are added in a fixed order.
 
 /* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
-   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
-   are. */
+   is (k, n), or stored as (n, k) with turn_b. narrow: A, B are bf16; narrow_d: D, bias. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -13826,8 +13778,7 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     });
 }
 
-/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
-   bytes. */
+/* aligned: the largest power of two up to 16 that divides all addresses and bytes of rows. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
@@ -13841,8 +13792,7 @@ TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 }
 
 /* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
-   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
-   FNV-1a.) */
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (FNV-1a) */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -13914,8 +13864,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     return s;
 }
 
-/* Issues a product. The heuristic takes long, so its result is kept for the shape
-   (trf__plan_of). */
+/* Issues a product. The heuristic takes long: trf__plan_of keeps its result for the shape. */
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -13995,8 +13944,7 @@ template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const 
     trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
 }
 
-/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
-   downloaded. */
+/* Activations in 16 bits become floats in the workspace piece by piece, then are downloaded. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
@@ -14273,8 +14221,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, c
     });
 }
 
-/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
-   order. */
+/* A block for each list of equal ids, a thread for each column: it adds the rows in order. */
 template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
@@ -14389,8 +14336,7 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
     return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
 }
 
-/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
-   each. */
+/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of 64 rows or more. */
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
@@ -14454,8 +14400,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
     });
 }
 
-/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
-   pieces. */
+/* sum (=, +=) the columns of x (rows, columns). More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x, int64_t rows, int64_t columns, int first)
 {
@@ -14469,8 +14414,7 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
     }
 }
 
-/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
-   16 bits. */
+/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Sums are floats, whatever activations are. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -14613,8 +14557,7 @@ TRF__LAUNCHED_OP(scale, trf__scale, TRF__CUDA_THREADS, trf__tiles_of(j->n),
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. sides:
-   the numbers of its queries and keys. scores: what differences of scores are multiplied by before
-   exp. */
+   the numbers of its queries and keys. scores: the factor of differences of scores. */
 struct trf__gpu_head : trf__head { int begin, end, n, sides[2]; float scores, slope; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
@@ -14638,8 +14581,7 @@ TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
     return of_keys ? h->key_first : h->first;
 }
 
-/* The score of a key for query i of the span: s = q k^T, or the scaled sum with what is added to
-   it. */
+/* The score of a key for query i of the span: s = q k^T, or its scaled sum with the bias. */
 TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
 {
     if (!trf__biased(h->in)) return s;
@@ -14709,8 +14651,7 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
         : 0;
 }
 
-/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
-   32 i. */
+/* own[i] += the sum over others from `other` on of their weights times columns `column` + 32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
                                  const trf__gpu_head *h, int64_t ld, int of_keys, int64_t other,
@@ -15032,8 +14973,7 @@ TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__m
     }
 }
 
-/* Divides by the sums, and stores a strip's results and statistics. A query without keys has the
-   result 0. */
+/* Divides by the sums, and stores a strip's results and statistics. Without keys: 0. */
 template <int D>
 TRF__DEVICE void trf__mma_finish(const trf__attention &a, const trf__gpu_head &h,
                                  const float out[D / 8][4], trf__mma_strip *rows, int first)
@@ -15272,8 +15212,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     }
 }
 
-/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
-   queries. */
+/* Adds what one head of queries contributes to dk and dv: a warp has a key, others are queries. */
 template <class A>
 TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
                                  const trf__gpu_head &h, float *queries, float *douts,
@@ -15310,8 +15249,7 @@ TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__no
     }
 }
 
-/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
-   another. */
+/* dk and dv. Gradients of heads of queries that read the same keys add up in order. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
                                         int64_t groups)
@@ -15764,8 +15702,7 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 
 // >>cuda-norm
 //
-// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
-// shared memory.
+// The formulas and the order of passes are in >>add_norm. A warp has a row: no shared memory.
 
 /* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
    passes, so a lane reads only what it wrote itself. */
@@ -15881,8 +15818,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
-   pieces. */
+/* dgain and dbias come first, as ds may overwrite dy. More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
     int64_t most = TRF__CUDA_SUMS / 2;
@@ -16397,8 +16333,7 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row, of which there are
-   trf__gpu_kept_count. */
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
 TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
@@ -16808,14 +16743,13 @@ TRF__FN const trf__backend *trf__host_backend(int32_t vector_bytes)
 /* The backend of a device, or NULL if this build has none. */
 TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
-    const trf__backend *host;
 #if defined(TRF_WITH_CUDA)
     if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
     if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (device->kind != TRF_DEVICE_CPU) return NULL;
-    host = trf__host_backend(device->vector_bytes);
+    const trf__backend *host = trf__host_backend(device->vector_bytes);
     return host ? TRF__BACKEND(host) : NULL;
 }
 
@@ -17010,10 +16944,11 @@ TRF__FN const char *trf__cblas_refused(void)
 }
 #endif
 
-/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
-TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
+/* Starts threads. If large products are for CBLAS (cpu->blas), prepares it, or decides that it is
+   not used. */
+TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
-    (void)err;
+    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
     if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
@@ -17029,24 +16964,13 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
     return TRF_OK;
 }
 
-/* Undoes the counting of trf__products_open. OpenBLAS keeps its buffers. */
-TRF__FN void trf__products_close(trf__cpu *cpu)
+/* OpenBLAS keeps its buffers. */
+TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
 {
 #if TRF__ASK_OPENBLAS
     if (cpu->gate) trf__openblas_count(-cpu->threads);
 #endif
     cpu->gate = NULL;
-}
-
-TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
-    return trf__products_open(cpu, err);
-}
-
-TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
-{
-    trf__products_close(cpu);
     trf__team_close(cpu->team, hooks);
 }
 
@@ -17207,16 +17131,11 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
    build does not have them, or the device is not valid. */
 TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
-    const char *kernel;
-    int format;
-    switch (weights) {
-    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
-    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
-    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
-    default: return NULL;
-    }
+    const int bf16 = weights == TRF_WEIGHTS_BF16, int8 = weights == TRF_WEIGHTS_INT8;
+    if (!bf16 && !int8 && weights != TRF_WEIGHTS_FULL) return NULL;
     if (!device || trf__device_check(device, NULL)) return NULL;
-    kernel = trf__backend_of(device)->kernel(device, format);
+    const char *kernel = trf__backend_of(device)->kernel(device, bf16 ? TRF__BF16
+                                                         : int8 ? TRF__INT8 : TRF__FLOAT32);
 #if !defined(TRF_NO_CBLAS)
     if (device->products == TRF_PRODUCTS_AUTO && kernel && !strcmp(kernel, "CBLAS") &&
         trf__cblas_refused()) return "built-in";
@@ -17227,19 +17146,18 @@ TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights we
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *int8, *why = NULL;
+    const char *why = NULL;
     trf_error err;
-    size_t used;
     if (!text || !bytes) return NULL;
     snprintf(text, bytes, "%s\n", trf__build_info());
-    used = strlen(text);
+    size_t used = strlen(text);
     if (trf__device_check(&on, &err)) {
         snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
-    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
+    const char *full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    const char *bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    const char *int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
@@ -17914,8 +17832,7 @@ TRF__FN int trf__sync(int fd)
     return result < 0 ? trf__errno() : 0;
 }
 
-/* An interrupted close has closed the file: a second one might close a descriptor of another
-   thread. */
+/* An interrupted close has closed the file: a second one might close another thread's. */
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
@@ -17973,8 +17890,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 // >>safe-saving    a temporary file, then one rename
 //
 // A file appears as a whole or not at all. It is written under a temporary name in the same folder,
-// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
-// not followed.
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced.
 //
 // A process locks its temporary file as long as that has one of the first four names. A file
 // without a lock was left by a process that has ended, so the next save removes it. A file is
@@ -18113,8 +18029,7 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
                      "while it was written");
 }
 
-/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
-   failure. */
+/* Flushes, renames, and flushes the folder. The old or the new file survives a power failure. */
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
@@ -21715,8 +21630,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
-   the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, PAD as the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra, const char *side, int64_t *rows,
                                    int64_t *longest, trf_error *err)
@@ -21770,8 +21684,7 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
 // >>config         presets and checks
 //
 // Presets fill in every field. trf_config_check names the first field whose value is wrong. Every
-// call that takes a configuration (create, load) checks all of it, so later chapters may rely on
-// it.
+// call that takes a configuration (create, load) checks all of it, so later chapters rely on it.
 //
 // Each options struct has one table, by which it is checked, written to files and read from them.
 // The table has a row for every field that is a number: type, name, smallest and largest value, and
@@ -21842,8 +21755,7 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 }
 
 /* Special ids lie in the vocabulary and differ: else a token and an end of sentence would look
-   alike. -1 is no id; only eos must be one. bos may be eos: a model that begins with the token that
-   ends. */
+   alike. -1 is no id; only eos must be one. bos may be eos: one id for both. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {
@@ -22237,9 +22149,8 @@ enum {
     X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
-/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
-   there; and where w begins among the packed matrices, by format. A norm: where gain and bias
-   begin. */
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, or -1; and where w
+   begins among the packed matrices, by format. A norm: where gain and bias begin. */
 typedef struct trf__affine {
     int64_t w, b, out, in;
     int32_t param;                      /* the number of w's parameter */
@@ -22859,8 +22770,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
-   all. */
+/* A model without weights: configuration, names, offsets of layers first..end-1; end 0: all. */
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -22886,8 +22796,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     return TRF_OK;
 }
 
-/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
-   zero. */
+/* Allocates the parameters. The caller writes them all. The padding of rows is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -22923,8 +22832,7 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
-/* A new model's warning, if it computes with this file's own ops and they were compiled to be
-   slow. */
+/* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
 {
     if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
@@ -23246,8 +23154,7 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
                       (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
-/* Everything but weights is made anew from the configuration; the weights are one copy on the
-   device. */
+/* All but the weights is made anew from the configuration; they are one copy on the device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     if (copy) *copy = NULL;
@@ -23430,8 +23337,7 @@ typedef struct trf__operands {
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
-       hidden */
+    /* backward: gradients of parameters; scratch for those of projected, memory and hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
     trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
     int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
@@ -23480,8 +23386,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
-   it. */
+/* The weights of all heads, for span number s. `span` is the host's copy of it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
                                  const trf__span *span, trf_real *maps)
 {
@@ -23499,8 +23404,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     }
 }
 
-/* Turns queries and keys, or their gradients back. Keys follow the queries in a row, or are in
-   `fresh`. */
+/* Turns queries and keys, or their gradients back. Keys follow queries, or are in `fresh`. */
 TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf__act *projected,
                               trf__act *fresh, int back)
 {
@@ -23612,8 +23516,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
                         add_memory);
 }
 
-/* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
-   together. */
+/* The mirror of forward: the output matrix first. Both matrices' gradients are one call. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
                                         const trf__act *dy, const trf__act *x)
 {
@@ -24159,8 +24062,7 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
 }
 
 /* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a
-   sublayer has four: +0 attention weights, +1 inner layer, +2 residual; no stack has 4096
-   sublayers. */
+   sublayer has four: +0 attention weights, +1 inner layer, +2 residual. No stack has 4096. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
@@ -24763,8 +24665,7 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                       "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
-/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
-   them. */
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many have them. */
 TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
                                       trf_error *err)
 {
@@ -25287,8 +25188,7 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
     pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
-/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
-   result. */
+/* The two streams (>>pass) before sublayer i: its input, and what is added to its result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
@@ -25614,8 +25514,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* The backward pass of the embedding's norm and of the dropout behind it: ds becomes the gradient
-   of the sum. */
+/* Back through the embedding's norm and the dropout behind it: ds becomes the sum's gradient. */
 TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *stack)
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
@@ -25949,8 +25848,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
-/* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
-   state. */
+/* The formulas stand at trf_schedule. Computed from the step alone: resuming needs no state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w = (double)options->warmup;
@@ -26131,8 +26029,7 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
-/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
-   those. */
+/* Puts other weights into the model. Those of the last update stay in `raw`, for checkpoints. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
     if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
@@ -26247,8 +26144,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
-   counts. */
+/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -26497,8 +26393,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried
-   with more. */
+/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
@@ -26639,17 +26534,6 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
                       (int)k, (int)teacher->config.max_length, (int)model->config.max_length);
 }
 
-/* Opens the pass of a teacher, which may have packed weights. */
-TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
-                                     const trf_trainer *t, trf_error *err)
-{
-    trf__run run = t->pass.run;
-    TRF__ZEROED(trf__limits, limits);
-    limits.longest = limits.copies = 1;
-    if (teacher->packed) run.format = teacher->layout.format;
-    return trf__pass_join(pass, teacher, &run, limits, err);
-}
-
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
@@ -26666,14 +26550,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                  "labels that are numbers are no distribution that teachers could give");
     for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZEROED(trf__teachers, made);
+    TRF__ZEROED(trf__limits, limits);
+    limits.longest = limits.copies = 1;
     made.share = share;
-    if (n > 0)
-        made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
+    if (n > 0) made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
-    for (int32_t k = 0; k < n && status == TRF_OK; k++)
-        status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
+    for (int32_t k = 0; k < n && status == TRF_OK; k++) {
+        trf__run run = trainer->pass.run;
+        if (teachers[k]->packed) run.format = teachers[k]->layout.format;
+        status = trf__pass_join(&made.passes[k], teachers[k], &run, limits, err);
+    }
     if (status != TRF_OK) {
         trf__teachers_close(trainer, &made);
         return status;
@@ -26723,8 +26611,7 @@ TRF__FN void trf__sum_from(void *trainer, int64_t begin)
     t->unsummed = begin;
 }
 
-/* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
-   last. */
+/* Ends the sums of a round: first the last layer and the loss, at last the embeddings. */
 TRF__FN void trf__sum_round(trf_trainer *t)
 {
     const trf__layout *layout = &t->model->layout;
@@ -26795,15 +26682,12 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 {
     trf__sums batch[2];
     int n = pass->config->sequence_labels ? 2 : 1;
+    TRF__ZERO(batch);
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (int i = 0; i < n; i++) {
-        sums[i].loss += batch[i].loss;
-        sums[i].nll += batch[i].nll;
-        sums[i].correct += batch[i].correct;
-        sums[i].tokens += batch[i].tokens;
-        sums[i].divergence += batch[i].divergence;
-    }
+#define TRF__X(second, field, tally) sums[second].field += batch[second].field;
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }
@@ -29653,8 +29537,7 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
     pass->run.backend->mix(&pass->run, &j);
 }
 
-/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
-   it. */
+/* Two models' log-probabilities of one token as one: l of model k, and those before. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
     double weight = e->weights[k];
@@ -30432,8 +30315,7 @@ typedef struct trf__ranking {
     int32_t lengths[TRF__RANKED];
 } trf__ranking;
 
-/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
-   come. */
+/* The order of places of the scores: larger ones first, NaN last, equal ones as they come. */
 TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
 {
     const double *x = (const double *)a, *y = (const double *)b;
@@ -40960,4 +40842,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 941885827
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3050957703

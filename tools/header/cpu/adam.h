@@ -16,8 +16,7 @@
 //   as torch.nn.utils.clip_grad_norm_
 //   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// A tile is a piece of one parameter. Squares are summed in double, and the tiles' sums are added
-// in order.
+// A tile is a piece of one parameter. Squares are summed in double, the tiles' sums in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
 TRF__TILE(trf__clip_tile)

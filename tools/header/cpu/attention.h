@@ -120,8 +120,7 @@ typedef struct trf__attention_scratch {
     int64_t m16, d16;
 } trf__attention_scratch;
 
-/* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
-   bytes. */
+/* Cuts a worker's scratch for attention over m keys, and returns its bytes. NULL: only counts. */
 TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
@@ -180,8 +179,7 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-/* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
-   `work`. */
+/* n rows of one head as B in panels: in place if d is a multiple of 16, else padded in `work`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d, int64_t d16)
 {
@@ -306,8 +304,7 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
-   m16. */
+/* How many keys the queries before `end` see, rounded up to whole vectors: at most m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);

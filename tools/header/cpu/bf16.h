@@ -216,8 +216,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-/* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
-   rounds. */
+/* Up to sixteen rows of a block, 32 numbers each in pairs, without a rounding instruction. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
@@ -254,8 +253,7 @@ TRF__FN int trf__has_dpbf16(void)
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
-   All masks are full. Without a mask the intrinsics begin with an undefined vector, and g++
-   warns. */
+   All masks are full. Without one the intrinsics begin with an undefined vector: g++ warns. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];

@@ -465,8 +465,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
-/* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
-   again. */
+/* If scales are given, each weight is an integer times its row's scale, which rounding finds. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {

@@ -211,8 +211,7 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
     return most + trf__ln(sum);
 }
 
-/* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
-   slices. */
+/* Merges the slices of a row: the logarithm of all exponentials' sum, and the best tokens. */
 TRF__TILE(trf__top_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;

@@ -382,8 +382,7 @@ TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
 
 TRF__FN long trf__process_id(void) { return (long)getpid(); }
 
-/* The number of processors that this process may run on: containers and taskset allow fewer than
-   there are. */
+/* The processors that this process may run on: containers and taskset allow fewer than exist. */
 TRF__FN int trf__processors(void)
 {
     long n = 0;
@@ -416,8 +415,7 @@ struct trf__worker {
 
 /* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
-       once */
+    /* workers inside + TRF__PLACE * workers that may still enter: both change at once */
     uint32_t entry;
     char apart[TRF__ALIGN - sizeof(uint32_t)];
     /* the number of shared works; only the caller writes the fields from here on */

@@ -83,8 +83,7 @@ TRF__FN int trf__cpu_prefers_own(TRF__UNUSED const trf_device *device)
 #endif
 }
 
-/* Packing pays if a few rows meet the same weights again and again: in translating, not in
-   training. */
+/* Packing pays if a few rows meet the same weights again and again: not in training. */
 TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 {
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;

@@ -161,8 +161,7 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
-   memory. */
+/* The same for a block of TRF__CUDA_THREADS threads. shared: memory for a number a warp. */
 template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
     x = trf__of_warp(x, both);

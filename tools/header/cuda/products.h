@@ -14,8 +14,7 @@
 // are added in a fixed order.
 
 /* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
-   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
-   are. */
+   is (k, n), or stored as (n, k) with turn_b. narrow: A, B are bf16; narrow_d: D, bias. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -33,8 +32,7 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     });
 }
 
-/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
-   bytes. */
+/* aligned: the largest power of two up to 16 that divides all addresses and bytes of rows. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
@@ -48,8 +46,7 @@ TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 }
 
 /* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
-   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
-   FNV-1a.) */
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (FNV-1a) */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -121,8 +118,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     return s;
 }
 
-/* Issues a product. The heuristic takes long, so its result is kept for the shape
-   (trf__plan_of). */
+/* Issues a product. The heuristic takes long: trf__plan_of keeps its result for the shape. */
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -202,8 +198,7 @@ template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const 
     trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
 }
 
-/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
-   downloaded. */
+/* Activations in 16 bits become floats in the workspace piece by piece, then are downloaded. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };

@@ -110,8 +110,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
-   the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, PAD as the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra, const char *side, int64_t *rows,
                                    int64_t *longest, trf_error *err)

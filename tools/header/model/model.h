@@ -193,8 +193,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
-   all. */
+/* A model without weights: configuration, names, offsets of layers first..end-1; end 0: all. */
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -220,8 +219,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     return TRF_OK;
 }
 
-/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
-   zero. */
+/* Allocates the parameters. The caller writes them all. The padding of rows is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -257,8 +255,7 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
-/* A new model's warning, if it computes with this file's own ops and they were compiled to be
-   slow. */
+/* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
 {
     if (TRF__SLOW && model->run.backend == &trf__cpu_backend)

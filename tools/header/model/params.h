@@ -55,9 +55,8 @@ enum {
     X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
-/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
-   there; and where w begins among the packed matrices, by format. A norm: where gain and bias
-   begin. */
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, or -1; and where w
+   begins among the packed matrices, by format. A norm: where gain and bias begin. */
 typedef struct trf__affine {
     int64_t w, b, out, in;
     int32_t param;                      /* the number of w's parameter */

@@ -135,8 +135,7 @@ typedef struct trf__mat {
    splitting a batch changes none. NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout. An element is kept if its 16 random bits are >= threshold; kept elements are
-   scaled. */
+/* One dropout. An element is kept and scaled if its 16 random bits are >= threshold. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
@@ -348,8 +347,7 @@ typedef struct trf__pool {              /* the rows of every span become one row
 
 // >>loss-jobs      the arguments of the ops of loss, optimizer and search
 //
-// These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
-// search.
+// These ops carry numbers across rows: sums of a step, the norm of gradients, a search's state.
 
 /* Sums over target tokens. With pairs the first three are half the sums over all rows. */
 typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
@@ -407,8 +405,7 @@ enum {
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-/* The result of `clip` for one step. adam reads it on the device; the report of the step is made
-   from it. */
+/* The result of `clip` for one step. adam reads it on the device, and so does the step's report. */
 typedef struct trf__clip_result {
     trf__sums sums[2];                  /* of tokens, and of sequence_labels */
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:

@@ -104,8 +104,7 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* Counter of the Philox block for keys 8 * block .. + 7 of one query; see >>attention for the order
-   of its bits. */
+/* Counter of the Philox block for keys 8 * block .. + 7 of one query (>>attention: its bits). */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     /* up to 2^17 blocks, 2^20 queries and 2^27 heads have different counters */
@@ -124,8 +123,7 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers. squares: the sum of squared distances from the mean (RMS: from
-   0). */
+/* The factor of a row of d numbers. squares: sum of squared distances from the mean (RMS: 0). */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
     if (rule == TRF_NORM_ANNOTATED)
@@ -208,8 +206,7 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 #endif
 
-/* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
-   training. */
+/* Stores the sums of a loss, and adds them to the step's tallies. now NULL: no training. */
 TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;

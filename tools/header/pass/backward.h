@@ -81,8 +81,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* The backward pass of the embedding's norm and of the dropout behind it: ds becomes the gradient
-   of the sum. */
+/* Back through the embedding's norm and the dropout behind it: ds becomes the sum's gradient. */
 TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *stack)
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,

@@ -171,8 +171,7 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
     pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
-/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
-   result. */
+/* The two streams (>>pass) before sublayer i: its input, and what is added to its result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];

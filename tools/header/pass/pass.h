@@ -53,8 +53,7 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
 }
 
 /* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a
-   sublayer has four: +0 attention weights, +1 inner layer, +2 residual; no stack has 4096
-   sublayers. */
+   sublayer has four: +0 attention weights, +1 inner layer, +2 residual. No stack has 4096. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);

@@ -49,8 +49,7 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                       "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
-/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
-   them. */
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many have them. */
 TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
                                       trf_error *err)
 {

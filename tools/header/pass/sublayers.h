@@ -64,8 +64,7 @@ typedef struct trf__operands {
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
-       hidden */
+    /* backward: gradients of parameters; scratch for those of projected, memory and hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
     trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
     int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
@@ -114,8 +113,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
-   it. */
+/* The weights of all heads, for span number s. `span` is the host's copy of it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
                                  const trf__span *span, trf_real *maps)
 {
@@ -133,8 +131,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     }
 }
 
-/* Turns queries and keys, or their gradients back. Keys follow the queries in a row, or are in
-   `fresh`. */
+/* Turns queries and keys, or their gradients back. Keys follow queries, or are in `fresh`. */
 TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf__act *projected,
                               trf__act *fresh, int back)
 {
@@ -246,8 +243,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
                         add_memory);
 }
 
-/* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
-   together. */
+/* The mirror of forward: the output matrix first. Both matrices' gradients are one call. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
                                         const trf__act *dy, const trf__act *x)
 {

@@ -158,8 +158,7 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
     pass->run.backend->mix(&pass->run, &j);
 }
 
-/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
-   it. */
+/* Two models' log-probabilities of one token as one: l of model k, and those before. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
     double weight = e->weights[k];

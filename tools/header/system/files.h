@@ -295,8 +295,7 @@ TRF__FN int trf__sync(int fd)
     return result < 0 ? trf__errno() : 0;
 }
 
-/* An interrupted close has closed the file: a second one might close a descriptor of another
-   thread. */
+/* An interrupted close has closed the file: a second one might close another thread's. */
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
@@ -354,8 +353,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 // >>safe-saving    a temporary file, then one rename
 //
 // A file appears as a whole or not at all. It is written under a temporary name in the same folder,
-// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
-// not followed.
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced.
 //
 // A process locks its temporary file as long as that has one of the first four names. A file
 // without a lock was left by a process that has ended, so the next save removes it. A file is
@@ -494,8 +492,7 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
                      "while it was written");
 }
 
-/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
-   failure. */
+/* Flushes, renames, and flushes the folder. The old or the new file survives a power failure. */
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);

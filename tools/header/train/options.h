@@ -68,8 +68,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
-/* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
-   state. */
+/* The formulas stand at trf_schedule. Computed from the step alone: resuming needs no state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w = (double)options->warmup;

@@ -59,8 +59,7 @@ TRF__FN void trf__sum_from(void *trainer, int64_t begin)
     t->unsummed = begin;
 }
 
-/* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
-   last. */
+/* Ends the sums of a round: first the last layer and the loss, at last the embeddings. */
 TRF__FN void trf__sum_round(trf_trainer *t)
 {
     const trf__layout *layout = &t->model->layout;
@@ -131,15 +130,12 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 {
     trf__sums batch[2];
     int n = pass->config->sequence_labels ? 2 : 1;
+    TRF__ZERO(batch);
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (int i = 0; i < n; i++) {
-        sums[i].loss += batch[i].loss;
-        sums[i].nll += batch[i].nll;
-        sums[i].correct += batch[i].correct;
-        sums[i].tokens += batch[i].tokens;
-        sums[i].divergence += batch[i].divergence;
-    }
+#define TRF__X(second, field, tally) sums[second].field += batch[second].field;
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }

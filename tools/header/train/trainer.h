@@ -97,8 +97,7 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
-/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
-   those. */
+/* Puts other weights into the model. Those of the last update stay in `raw`, for checkpoints. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
     if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
@@ -213,8 +212,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
-   counts. */
+/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -463,8 +461,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried
-   with more. */
+/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
