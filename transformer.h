@@ -4742,7 +4742,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__max_of TRF__NAMED(trf__max_of)
 #define trf__bias_fill TRF__NAMED(trf__bias_fill)
 #define trf__bias_of TRF__NAMED(trf__bias_of)
-#define trf__add_distances TRF__NAMED(trf__add_distances)
 #define trf__add_numbers TRF__NAMED(trf__add_numbers)
 #define trf__softmax_row TRF__NAMED(trf__softmax_row)
 #define trf__weights_row TRF__NAMED(trf__weights_row)
@@ -6419,11 +6418,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
 #define TRF__X(second, field, tally) \
-    if (l->of_sequences == second) trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    if (l->of_sequences == second && (l->pairs || TRF__TALLY_##tally < TRF__TALLY_DIVERGENCE)) \
+        trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
     TRF__TALLIED(TRF__X)
 #undef TRF__X
-    /* the loss of tokens has begun the tallies */
-    if (!l->of_sequences && now) trf__tally_add(l->slots, TRF__TALLY_SOURCE, now->source_tokens);
+    if (l->of_sequences) return;    /* the loss of tokens has begun the tallies */
+    trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
 
@@ -11463,14 +11463,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
     return bias + h->span->n_query - 1 - i;
 }
 
-TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
-{
-    trf__v16 factor = trf__set(scale);
-    for (int64_t c = 0; c < m16; c += 16)
-        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
-}
-
-/* The same with the caller's numbers, of which there are n. */
+/* Scales a row of q k^T and adds n numbers to it. */
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
@@ -11519,7 +11512,7 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     if (trf__biased(h->in)) {
         const trf_real *numbers = h->in->bias.numbers;
         if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
-        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        else trf__add_numbers(s, trf__bias_of(h, work->bias, i), work->m16, scale);
         scale = 1;
     }
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
@@ -22398,37 +22391,29 @@ TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf_
         norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
-/* The layer before the head's matrix (trf_config.head_layer). */
-TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
+/* The layer before the head's matrix and its norm (trf_config.head_layer), and the second head
+   (trf_config.sequence_labels): its layer, then its matrix. */
+TRF__FN void trf__add_heads(trf__layout *layout, const trf_config *c)
 {
-    static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
-    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->model.head_layer;
-    trf__norm_params *norm = &layout->model.head_norm;
-    a->w = a->b = norm->gain = norm->bias = -1;
-    if (!c->head_layer) return;
-    a->out = a->in = c->d_model;
-    a->biased = 1;
-    trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
-}
-
-/* The second head (trf_config.sequence_labels): its layer, then its matrix. */
-TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
-{
-    static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
+    static const char *const names[3][2] = {{"head.layer.weight", "head.layer.bias"},
+                                            {"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
-    trf__affine *parts[2];
-    parts[0] = &layout->model.sequence_layer;
-    parts[1] = &layout->model.sequence_head;
-    for (int i = 0; i < 2; i++) {
+    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
+    trf__model_params *at = &layout->model;
+    trf__affine *const parts[3] = {&at->head_layer, &at->sequence_layer, &at->sequence_head};
+    const int32_t layer = c->head_layer ? c->d_model : 0, labels = c->sequence_labels;
+    const int32_t outs[3] = {layer, labels ? layer : 0, labels};
+    at->head_norm.gain = at->head_norm.bias = -1;
+    for (int i = 0; i < 3; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
-        a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
+        a->out = outs[i];
         a->in = c->d_model;
         a->biased = 1;
-        if (a->out)
-            trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (!a->out) continue;
+        trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (i == 0 && c->head == TRF_HEAD_MASKED)
+            trf__add_norm_params(layout, c, &at->head_norm, NULL, 0, norms);
     }
 }
 
@@ -22530,8 +22515,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->absent = !in->embeds[1];
     if (target) trf__add_embedding(layout, c, 1);
     layout->absent = !in->projects;
-    trf__add_head_layer(layout, c);
-    trf__add_sequence_head(layout, c);
+    trf__add_heads(layout, c);
     trf__lay_out_norms(layout, c);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
@@ -25299,13 +25283,14 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 // >>forward-head   the rows that a head projects
 
-TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from,
+                               int second)
 {
     trf__pool p;
     p.to = to; p.from = from;
     p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
     p.d = pass->config->d_model;
-    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    p.most = second || pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
     return p;
 }
 
@@ -25333,28 +25318,19 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-/* Leaves in sequence.x what the second head's matrix multiplies. */
-TRF__FN void trf__sequence_forward(trf__pass *pass)
+/* What the matrix of a head multiplies: the encoder's rows or a pooled row of each sequence, after
+   the head's layer if it has one. */
+TRF__FN trf__act *trf__head_forward(const trf__pass *pass, int second)
 {
-    trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
-    p.most = 1;
-    pass->run.backend->pool(&pass->run, &p);
-    second->x = second->pooled;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
-    second->x = second->layer.y;
-}
-
-/* Leaves in decoder.out what the head's matrix multiplies. */
-TRF__FN void trf__head_forward(trf__pass *pass)
-{
-    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
-    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
-    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
-    pass->decoder.out = pass->head.y;
+    const trf__head_acts *head = second ? &pass->sequence.layer : &pass->head;
+    trf__act *pooled = second ? pass->sequence.pooled : pass->decoder.embedded;
+    trf__pool p = trf__pool_of(pass, pooled, pass->encoder.out, second);
+    int pools = second || trf__pools(pass->config);
+    trf__act *x = pools ? pooled : pass->encoder.out;
+    if (pools) pass->run.backend->pool(&pass->run, &p);
+    if (!pass->config->head_layer) return x;
+    trf__head_layer(pass, head, x, second ? p.n_spans : pass->decoder.rows);
+    return head->y;
 }
 
 /* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
@@ -25365,8 +25341,9 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
         if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
         else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     }
-    if (sides & TRF__HEAD) trf__head_forward(pass);
-    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
+    if (sides & TRF__HEAD) pass->decoder.out = trf__head_forward(pass, 0);
+    if (sides & TRF__HEAD && pass->config->sequence_labels)
+        pass->sequence.x = trf__head_forward(pass, 1);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -25658,19 +25635,22 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf__project_dx(&pass->run, dy, pass->back.dsub, trf__weight(pass, layer), rows, d, d, 0);
 }
 
-/* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
-   wherever that is. */
-TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+/* From the gradient of what a head's matrix multiplies, in din or dencoded, to that of the
+   encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass, int second)
 {
-    trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
-    const int pools = trf__pools(pass->config);
+    trf__act *from = second ? pass->back.dencoded : pass->back.din;
+    trf__act *to = second ? pass->back.ds : pass->back.dencoded;
+    trf__pool p = trf__pool_of(pass, to, from, second);
+    const int pools = second || trf__pools(pass->config);
+    const trf__act *x = second ? pass->sequence.pooled : pools ? pass->decoder.embedded
+                      : pass->encoder.out;
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din,
-                                 pools ? pass->decoder.embedded : pass->encoder.out,
-                                 pass->decoder.rows);
-    if (!pools) return pass->back.din;
+        trf__head_layer_backward(pass, second ? &pass->sequence.layer : &pass->head, from, x,
+                                 second ? p.n_spans : pass->decoder.rows);
+    if (!pools) return from;
     pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.dencoded;
+    return to;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -25704,21 +25684,6 @@ TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, i
     pass->run.backend->cross_entropy(&pass->run, &loss);
 }
 
-/* The loss and the gradients of the second head. Returns what it adds to the gradient of the
-   encoder's result: in ds. */
-TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
-{
-    const trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
-    p.most = 1;
-    trf__head_loss(pass, o, 1, pass->back.dencoded);
-    if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 pass->encoder.n_self);
-    pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.ds;
-}
-
 /* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
    gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
    head, the gradient of the encoder's result is returned, without the part of a second head: *more
@@ -25729,8 +25694,11 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    const trf__act *dout = trf__head_backward(pass);
-    if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
+    const trf__act *dout = trf__head_backward(pass, 0);
+    if (pass->config->sequence_labels) {
+        trf__head_loss(pass, o, 1, pass->back.dencoded);
+        *more = trf__head_backward(pass, 1);
+    }
     return dout;
 }
 
@@ -27344,53 +27312,34 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
     return trf__shape_check(x, name, at[0] + at[1], pass->config->d_model, err);
 }
 
-/* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
-   what follows the rows in `from`. Each copy of a batch is padded. */
-TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
-                                       int64_t rows, int64_t padded)
+/* Copies rows between the host and an activation, which is padded to so many: with `fetch` to the
+   host, else from there, and its other rows become zero. Returns what follows the host's rows. Each
+   copy of a batch is padded. */
+TRF__FN trf_real *trf__move_rows(const trf__pass *pass, trf__act *act, trf_real *rows, int64_t n,
+                                 int64_t padded, int fetch)
 {
     const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    if (rows == 0) return from;
-    if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    for (int k = 0; k < pass->copies; k++, from += n)
-        run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
-    return from;
+    int64_t d = pass->config->d_model, numbers = n / pass->copies * d;
+    if (n == 0) return rows;
+    if (!fetch && n < padded) run->backend->zero(run, act, trf__bytes(padded * d, run->element));
+    for (int k = 0; k < pass->copies; k++, rows += numbers) {
+        trf__act *at = trf__act_at(run, act, k * (padded / pass->copies) * d);
+        if (fetch) run->backend->fetch(run, rows, at, numbers);
+        else run->backend->feed(run, at, rows, numbers);
+    }
+    return rows;
 }
 
-/* Copies rows of an activation, padded to so many, to the host. Returns what follows in `to`. */
-TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf__act *from,
-                                  int64_t rows, int64_t padded)
-{
-    const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    for (int k = 0; rows > 0 && k < pass->copies; k++, to += n)
-        run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
-                                                 k * (padded / pass->copies) * d), n);
-    return to;
-}
-
-/* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
-   those of the decoder to `decoder`. */
-TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
-                            trf__act *decoder)
+/* Copies rows of another stage from the host, or with `fetch` for another stage to the host, where
+   they are after the next sync: first those of the encoder, then those of the decoder. */
+TRF__FN void trf__seam_move(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
+                            trf__act *decoder, int fetch)
 {
     const trf__pass *pass = &slot->pass;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    const trf_real *from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
-    trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
-}
-
-/* Copies rows for another stage to the host. They are there after the next sync. */
-TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, const trf__act *encoder,
-                             const trf__act *decoder)
-{
-    const trf__pass *pass = &slot->pass;
-    int64_t at[2];
-    if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    trf_real *to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
-    trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
+    trf_real *rows = trf__move_rows(pass, encoder, x->data, at[0], pass->encoder.rows, fetch);
+    trf__move_rows(pass, decoder, rows, at[1], pass->decoder.rows, fetch);
 }
 
 // >>stage-calls    forward and backward of one micro-batch
@@ -27499,9 +27448,9 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
-    trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
+    trf__seam_move(at, 0, in, pass->encoder.embedded, pass->decoder.embedded, 0);
     TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
-    trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
+    trf__seam_move(at, 1, out, pass->encoder.out, pass->decoder.out, 1);
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -27537,13 +27486,12 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
-    trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
+    trf__seam_move(at, 1, dout, pass->back.dencoded, pass->back.din, 0);
     TRF__ZERO(sums);
     trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
-        trf__seam_fetch(at, 0, din,
-                        pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
-                        pass->back.ds);
+        trf__act *first = pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded;
+        trf__seam_move(at, 0, din, first, pass->back.ds, 1);
         status = pass->run.backend->sync(&pass->run, err);
     }
     if (status == TRF_OK && report && pass->projects)
@@ -40842,4 +40790,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3050957703
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2915950281

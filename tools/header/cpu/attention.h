@@ -242,14 +242,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
     return bias + h->span->n_query - 1 - i;
 }
 
-TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
-{
-    trf__v16 factor = trf__set(scale);
-    for (int64_t c = 0; c < m16; c += 16)
-        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
-}
-
-/* The same with the caller's numbers, of which there are n. */
+/* Scales a row of q k^T and adds n numbers to it. */
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
@@ -298,7 +291,7 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     if (trf__biased(h->in)) {
         const trf_real *numbers = h->in->bias.numbers;
         if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
-        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        else trf__add_numbers(s, trf__bias_of(h, work->bias, i), work->m16, scale);
         scale = 1;
     }
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);

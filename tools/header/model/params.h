@@ -304,37 +304,29 @@ TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf_
         norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
-/* The layer before the head's matrix (trf_config.head_layer). */
-TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
+/* The layer before the head's matrix and its norm (trf_config.head_layer), and the second head
+   (trf_config.sequence_labels): its layer, then its matrix. */
+TRF__FN void trf__add_heads(trf__layout *layout, const trf_config *c)
 {
-    static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
-    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->model.head_layer;
-    trf__norm_params *norm = &layout->model.head_norm;
-    a->w = a->b = norm->gain = norm->bias = -1;
-    if (!c->head_layer) return;
-    a->out = a->in = c->d_model;
-    a->biased = 1;
-    trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
-}
-
-/* The second head (trf_config.sequence_labels): its layer, then its matrix. */
-TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
-{
-    static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
+    static const char *const names[3][2] = {{"head.layer.weight", "head.layer.bias"},
+                                            {"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
-    trf__affine *parts[2];
-    parts[0] = &layout->model.sequence_layer;
-    parts[1] = &layout->model.sequence_head;
-    for (int i = 0; i < 2; i++) {
+    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
+    trf__model_params *at = &layout->model;
+    trf__affine *const parts[3] = {&at->head_layer, &at->sequence_layer, &at->sequence_head};
+    const int32_t layer = c->head_layer ? c->d_model : 0, labels = c->sequence_labels;
+    const int32_t outs[3] = {layer, labels ? layer : 0, labels};
+    at->head_norm.gain = at->head_norm.bias = -1;
+    for (int i = 0; i < 3; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
-        a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
+        a->out = outs[i];
         a->in = c->d_model;
         a->biased = 1;
-        if (a->out)
-            trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (!a->out) continue;
+        trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (i == 0 && c->head == TRF_HEAD_MASKED)
+            trf__add_norm_params(layout, c, &at->head_norm, NULL, 0, norms);
     }
 }
 
@@ -436,8 +428,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->absent = !in->embeds[1];
     if (target) trf__add_embedding(layout, c, 1);
     layout->absent = !in->projects;
-    trf__add_head_layer(layout, c);
-    trf__add_sequence_head(layout, c);
+    trf__add_heads(layout, c);
     trf__lay_out_norms(layout, c);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);

@@ -218,11 +218,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
 #define TRF__X(second, field, tally) \
-    if (l->of_sequences == second) trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    if (l->of_sequences == second && (l->pairs || TRF__TALLY_##tally < TRF__TALLY_DIVERGENCE)) \
+        trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
     TRF__TALLIED(TRF__X)
 #undef TRF__X
-    /* the loss of tokens has begun the tallies */
-    if (!l->of_sequences && now) trf__tally_add(l->slots, TRF__TALLY_SOURCE, now->source_tokens);
+    if (l->of_sequences) return;    /* the loss of tokens has begun the tallies */
+    trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
 

@@ -225,19 +225,22 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf__project_dx(&pass->run, dy, pass->back.dsub, trf__weight(pass, layer), rows, d, d, 0);
 }
 
-/* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
-   wherever that is. */
-TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+/* From the gradient of what a head's matrix multiplies, in din or dencoded, to that of the
+   encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass, int second)
 {
-    trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
-    const int pools = trf__pools(pass->config);
+    trf__act *from = second ? pass->back.dencoded : pass->back.din;
+    trf__act *to = second ? pass->back.ds : pass->back.dencoded;
+    trf__pool p = trf__pool_of(pass, to, from, second);
+    const int pools = second || trf__pools(pass->config);
+    const trf__act *x = second ? pass->sequence.pooled : pools ? pass->decoder.embedded
+                      : pass->encoder.out;
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din,
-                                 pools ? pass->decoder.embedded : pass->encoder.out,
-                                 pass->decoder.rows);
-    if (!pools) return pass->back.din;
+        trf__head_layer_backward(pass, second ? &pass->sequence.layer : &pass->head, from, x,
+                                 second ? p.n_spans : pass->decoder.rows);
+    if (!pools) return from;
     pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.dencoded;
+    return to;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -271,21 +274,6 @@ TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, i
     pass->run.backend->cross_entropy(&pass->run, &loss);
 }
 
-/* The loss and the gradients of the second head. Returns what it adds to the gradient of the
-   encoder's result: in ds. */
-TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
-{
-    const trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
-    p.most = 1;
-    trf__head_loss(pass, o, 1, pass->back.dencoded);
-    if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 pass->encoder.n_self);
-    pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.ds;
-}
-
 /* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
    gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
    head, the gradient of the encoder's result is returned, without the part of a second head: *more
@@ -296,8 +284,11 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    const trf__act *dout = trf__head_backward(pass);
-    if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
+    const trf__act *dout = trf__head_backward(pass, 0);
+    if (pass->config->sequence_labels) {
+        trf__head_loss(pass, o, 1, pass->back.dencoded);
+        *more = trf__head_backward(pass, 1);
+    }
     return dout;
 }
 

@@ -282,13 +282,14 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 // >>forward-head   the rows that a head projects
 
-TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from,
+                               int second)
 {
     trf__pool p;
     p.to = to; p.from = from;
     p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
     p.d = pass->config->d_model;
-    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    p.most = second || pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
     return p;
 }
 
@@ -316,28 +317,19 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-/* Leaves in sequence.x what the second head's matrix multiplies. */
-TRF__FN void trf__sequence_forward(trf__pass *pass)
+/* What the matrix of a head multiplies: the encoder's rows or a pooled row of each sequence, after
+   the head's layer if it has one. */
+TRF__FN trf__act *trf__head_forward(const trf__pass *pass, int second)
 {
-    trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
-    p.most = 1;
-    pass->run.backend->pool(&pass->run, &p);
-    second->x = second->pooled;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
-    second->x = second->layer.y;
-}
-
-/* Leaves in decoder.out what the head's matrix multiplies. */
-TRF__FN void trf__head_forward(trf__pass *pass)
-{
-    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
-    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
-    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
-    pass->decoder.out = pass->head.y;
+    const trf__head_acts *head = second ? &pass->sequence.layer : &pass->head;
+    trf__act *pooled = second ? pass->sequence.pooled : pass->decoder.embedded;
+    trf__pool p = trf__pool_of(pass, pooled, pass->encoder.out, second);
+    int pools = second || trf__pools(pass->config);
+    trf__act *x = pools ? pooled : pass->encoder.out;
+    if (pools) pass->run.backend->pool(&pass->run, &p);
+    if (!pass->config->head_layer) return x;
+    trf__head_layer(pass, head, x, second ? p.n_spans : pass->decoder.rows);
+    return head->y;
 }
 
 /* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
@@ -348,8 +340,9 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
         if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
         else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     }
-    if (sides & TRF__HEAD) trf__head_forward(pass);
-    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
+    if (sides & TRF__HEAD) pass->decoder.out = trf__head_forward(pass, 0);
+    if (sides & TRF__HEAD && pass->config->sequence_labels)
+        pass->sequence.x = trf__head_forward(pass, 1);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
