@@ -5691,8 +5691,7 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* the rows of every span become one row, (n_spans, d); the
-                                           gradient goes the other direction */
+typedef struct trf__pool {              /* each span's rows become a row of (n_spans, d), or back */
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s is the n_query rows from row `query` on */
@@ -5963,8 +5962,7 @@ typedef struct trf__beam {
     double *own;                /* and the log-probability of each of its tokens */
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
-    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>beam-groups) */
+    trf__chosen *chosen;        /* (groups, candidates * beam) of this step, best first in each */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -5994,8 +5992,7 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
-                                           or NULL without sources */
+    trf__span *self, *cross;            /* (rows); (models, places) of live sentences, or NULL */
     int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
@@ -9568,8 +9565,7 @@ typedef struct trf__bf16_call {
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
                                        bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
-    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
-                                       32 numbers of one */
+    size_t a_row, a_step;           /* bytes between rows of pairs, and between 32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
@@ -11741,12 +11737,8 @@ TRF__TILE(trf__attention_weights_tile)
         memcpy(a->weights + (i0 + i) * m, work.s + i * work.m16, (size_t)m * sizeof *a->weights);
 }
 
-TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    if (a->in.spans->n_key > 0)
-        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES),
-                   trf__attention_weights_tile, a);
-}
+TRF__TILED_OP(trf__cpu_attention_weights, trf__attention_weights, trf__attention_weights_tile,
+              j->in.spans->n_key > 0 ? trf__ceil_div(j->in.spans->n_query, TRF__QUERIES) : 0)
 
 // >>attention-gradient its gradients, with the weights computed again
 //
@@ -12599,10 +12591,11 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 }
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
-   written only once. */
+   written only once. A skipped step changes neither. */
 TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
+    if (a->clip_result->skipped) return;
     const trf__adam_job j = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate);
     int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
@@ -12633,11 +12626,7 @@ TRF__TILE(trf__adam_tile)
     }
 }
 
-/* A skipped step changes neither weights nor moments. */
-TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
-{
-    if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
-}
+TRF__TILED_OP(trf__cpu_adam, trf__adam, trf__adam_tile, j->n_tiles)
 
 #endif
 
@@ -13775,12 +13764,11 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
-        (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+        (uint64_t)(uintptr_t)p->d | (uint64_t)(uintptr_t)p->bias | 16 |
+        (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4) |
+        (uint64_t)p->ldd * (p->narrow_d ? 2 : 4);
     trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
-                       p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+                        p->narrow_d, p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
@@ -13814,9 +13802,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
         : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
-                                                                     CUDA_R_32F);
+    cublasComputeType_t sums = p->narrow ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, sums, CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
     if (!s) \
         s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
@@ -13942,9 +13929,8 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *to) {
-        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
-    }
+    if (run->element == sizeof *to)
+        return trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
@@ -13992,9 +13978,8 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *from) {
-        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
-    }
+    if (run->element == sizeof *from)
+        return trf__cuda_upload(run, to, from, (size_t)n * sizeof *from);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
@@ -15522,8 +15507,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__known known[2];
         if (h.begin >= h.n) continue;
         __syncthreads();
-        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
-                                                         h.begin);
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0, h.begin);
         trf__copies_end();
         __syncthreads();
         TRF__UNROLLED for (int i = 0; i < 2; i++) {
@@ -15735,9 +15719,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         squares = trf__warp_sum(squares);
         float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
-                             : 0));
+            float n = (trf__get<A>(s, row * d + c) - mean) * r;
+            trf__put<A>(j.y, row * d + c, fmaf(n, j.gain[c], j.bias ? j.bias[c] : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -23621,9 +23604,8 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* counts changes of the trainer's options, and of the address of
-                                   what the slots of a stage share: a list of ops that was recorded
-                                   before such a change is not played again */
+    int options_set;            /* counts changes of options, and of what slots of a stage share:
+                                   lists recorded before one are not played again */
     /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
@@ -23676,13 +23658,11 @@ typedef struct trf__pass {
     int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
-    trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
-                                           to embeddings, or (longest, rotary_width) rotations; or
-                                           NULL */
+    trf_real *table;                    /* of positions: (longest, d_model) added to embeddings, or
+                                           (longest, rotary_width) rotations; or NULL */
     int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend has them; or NULL */
+    trf__act *converted;                /* the next sublayer's input as converted rows, or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -25959,8 +25939,7 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* those that the model has instead: the average, or the best
-                                       ones; NULL: it has its own */
+    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
@@ -40790,4 +40769,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2915950281
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2365366125

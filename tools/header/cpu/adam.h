@@ -98,10 +98,11 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 }
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
-   written only once. */
+   written only once. A skipped step changes neither. */
 TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
+    if (a->clip_result->skipped) return;
     const trf__adam_job j = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate);
     int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
@@ -132,10 +133,6 @@ TRF__TILE(trf__adam_tile)
     }
 }
 
-/* A skipped step changes neither weights nor moments. */
-TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
-{
-    if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
-}
+TRF__TILED_OP(trf__cpu_adam, trf__adam, trf__adam_tile, j->n_tiles)
 
 #endif

@@ -520,12 +520,8 @@ TRF__TILE(trf__attention_weights_tile)
         memcpy(a->weights + (i0 + i) * m, work.s + i * work.m16, (size_t)m * sizeof *a->weights);
 }
 
-TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    if (a->in.spans->n_key > 0)
-        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES),
-                   trf__attention_weights_tile, a);
-}
+TRF__TILED_OP(trf__cpu_attention_weights, trf__attention_weights, trf__attention_weights_tile,
+              j->in.spans->n_key > 0 ? trf__ceil_div(j->in.spans->n_query, TRF__QUERIES) : 0)
 
 // >>attention-gradient its gradients, with the weights computed again
 //

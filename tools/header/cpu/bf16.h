@@ -58,8 +58,7 @@ typedef struct trf__bf16_call {
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
                                        bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
-    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
-                                       32 numbers of one */
+    size_t a_row, a_step;           /* bytes between rows of pairs, and between 32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;

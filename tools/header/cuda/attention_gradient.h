@@ -395,8 +395,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__known known[2];
         if (h.begin >= h.n) continue;
         __syncthreads();
-        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
-                                                         h.begin);
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0, h.begin);
         trf__copies_end();
         __syncthreads();
         TRF__UNROLLED for (int i = 0; i < 2; i++) {

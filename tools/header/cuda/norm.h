@@ -51,9 +51,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         squares = trf__warp_sum(squares);
         float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
-                             : 0));
+            float n = (trf__get<A>(s, row * d + c) - mean) * r;
+            trf__put<A>(j.y, row * d + c, fmaf(n, j.gain[c], j.bias ? j.bias[c] : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }

@@ -36,12 +36,11 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
-        (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+        (uint64_t)(uintptr_t)p->d | (uint64_t)(uintptr_t)p->bias | 16 |
+        (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4) |
+        (uint64_t)p->ldd * (p->narrow_d ? 2 : 4);
     trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
-                       p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+                        p->narrow_d, p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
@@ -75,9 +74,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
         : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
-                                                                     CUDA_R_32F);
+    cublasComputeType_t sums = p->narrow ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, sums, CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
     if (!s) \
         s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
@@ -203,9 +201,8 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *to) {
-        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
-    }
+    if (run->element == sizeof *to)
+        return trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
@@ -253,9 +250,8 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *from) {
-        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
-    }
+    if (run->element == sizeof *from)
+        return trf__cuda_upload(run, to, from, (size_t)n * sizeof *from);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);

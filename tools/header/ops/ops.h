@@ -337,8 +337,7 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* the rows of every span become one row, (n_spans, d); the
-                                           gradient goes the other direction */
+typedef struct trf__pool {              /* each span's rows become a row of (n_spans, d), or back */
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s is the n_query rows from row `query` on */
@@ -609,8 +608,7 @@ typedef struct trf__beam {
     double *own;                /* and the log-probability of each of its tokens */
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
-    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>beam-groups) */
+    trf__chosen *chosen;        /* (groups, candidates * beam) of this step, best first in each */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -640,8 +638,7 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
-                                           or NULL without sources */
+    trf__span *self, *cross;            /* (rows); (models, places) of live sentences, or NULL */
     int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new

@@ -109,9 +109,8 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* counts changes of the trainer's options, and of the address of
-                                   what the slots of a stage share: a list of ops that was recorded
-                                   before such a change is not played again */
+    int options_set;            /* counts changes of options, and of what slots of a stage share:
+                                   lists recorded before one are not played again */
     /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
@@ -164,13 +163,11 @@ typedef struct trf__pass {
     int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
-    trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
-                                           to embeddings, or (longest, rotary_width) rotations; or
-                                           NULL */
+    trf_real *table;                    /* of positions: (longest, d_model) added to embeddings, or
+                                           (longest, rotary_width) rotations; or NULL */
     int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend has them; or NULL */
+    trf__act *converted;                /* the next sublayer's input as converted rows, or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */

@@ -59,8 +59,7 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* those that the model has instead: the average, or the best
-                                       ones; NULL: it has its own */
+    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
