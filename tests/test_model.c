@@ -583,7 +583,7 @@ static void test_micro_batches(void **state)
             piece = kit_slice(&batch, first, splits[split][part]);
             piece.ordinal = 0;          /* the trainer counts the sentences of a step itself */
             assert_int_equal(trf_trainer_forward_backward(l.trainer, &piece, &report, NULL), TRF_OK);
-            kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss,
+            kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss[0],
                     report.target_tokens * (int64_t)(sizeof *row_loss / sizeof(trf_real)));
             for (i = 0; i < report.target_tokens; i++, row++) {
                 if (split == 0) losses[row] = row_loss[i];

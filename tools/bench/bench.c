@@ -220,7 +220,7 @@ static void vocabulary_products(const trf__run *run, const shape *s, trf__act *x
     for (i = 0; i < s->rows; i += ROWS) {
         int64_t rows = trf__min64(ROWS, s->rows - i);
         trf__linear_dw dw = trf__dw_of(g, NULL, y, x, rows, s->out, s->in, 0);
-        trf__project(run, y, x, m, NULL, rows, s->out, s->in);
+        trf__project_rows(run, y, x, 0, m, NULL, rows, s->out, s->in);
         trf__project_dx(run, x, y, m, rows, s->out, s->in, 0);
         run->backend->linear_dw(run, &dw, 1);
     }
