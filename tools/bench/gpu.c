@@ -264,7 +264,9 @@ static void do_update(card *k) { trf__update(k->trainer); }
 static void do_loss(card *k)
 {
     trf__pass *pass = &k->trainer->pass;
-    trf__loss l = trf__pass_loss(pass, 0.1, TRF_SMOOTH_UNIFORM);
+    trf_train_options o = trf_train_defaults();
+    o.label_smoothing = 0.1;
+    trf__loss l = trf__pass_loss(pass, &o, 0);
     pass->run.backend->cross_entropy(&pass->run, &l);
 }
 
