@@ -3946,8 +3946,7 @@ int madvise(void *, size_t, int);
 // state.
 // -----------------------------------------------------------------------------------------------
 
-/* Calls a function that returns a status. If the status is a failure, the calling function returns
-   it. */
+/* Calls a function that returns a status. If that is a failure, the caller returns it. */
 #define TRF__TRY(call) \
     do { trf_status trf__status = (call); if (trf__status != TRF_OK) return trf__status; } while (0)
 
@@ -4007,8 +4006,7 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
-                                           3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* some have A0 or more there (Unicode, table 3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 
@@ -4020,8 +4018,7 @@ TRF__FN int trf__is_control(const char *p)
 }
 
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
-   and bytes that are not UTF-8 become '?', so that a hostile name cannot send commands to a
-   terminal. */
+   and bytes that are not UTF-8 become '?', so that no hostile name commands a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
@@ -4121,8 +4118,7 @@ TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path,
     return status;
 }
 
-/* The part of a path that messages show: at most its last hundred bytes, from the first byte of a
-   character. */
+/* The part of a path that messages show: at most its last hundred bytes, no cut character. */
 TRF__FN const char *trf__path_end(const char *path)
 {
     const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;
@@ -4263,8 +4259,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     return bigger;
 }
 
-/* trf__grown for items of a type. If there is no memory, the calling function returns
-   TRF_E_NOMEM. */
+/* trf__grown for items of a type. Without memory the caller returns TRF_E_NOMEM. */
 #define TRF__GROW(type, items, capacity, needed, hooks) \
     do { \
         void *trf__items = trf__grown(hooks, items, &(capacity), needed, sizeof(type), err); \
@@ -4735,10 +4730,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__turn TRF__NAMED(trf__turn)
 #define trf__rotate_halves TRF__NAMED(trf__rotate_halves)
 #define trf__rotate_interleaved TRF__NAMED(trf__rotate_interleaved)
-#define TRF__ROTATED TRF__NAMED(TRF__ROTATED)
 #define trf__rotate_tile TRF__NAMED(trf__rotate_tile)
 #define trf__cpu_rotate TRF__NAMED(trf__cpu_rotate)
-#define TRF__SCALED TRF__NAMED(TRF__SCALED)
 #define trf__scale_tile TRF__NAMED(trf__scale_tile)
 #define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
 #define trf__keys_transposed TRF__NAMED(trf__keys_transposed)
@@ -4749,7 +4742,6 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__max_of TRF__NAMED(trf__max_of)
 #define trf__bias_fill TRF__NAMED(trf__bias_fill)
 #define trf__bias_of TRF__NAMED(trf__bias_of)
-#define trf__add_distances TRF__NAMED(trf__add_distances)
 #define trf__add_numbers TRF__NAMED(trf__add_numbers)
 #define trf__softmax_row TRF__NAMED(trf__softmax_row)
 #define trf__weights_row TRF__NAMED(trf__weights_row)
@@ -5050,8 +5042,7 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
-/* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
-   false. */
+/* Operations on all lanes. With a NaN max and min return a: no comparison with NaN is true. */
 #define TRF__BINARY(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) \
 { \
@@ -5265,8 +5256,7 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
     return trf__times_power(p, t, 126);
 }
 
-/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
-   float. */
+/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond it is +-1. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
     trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c);
@@ -5431,12 +5421,9 @@ typedef struct trf__act trf__act;
 /* The numbers that change from step to step. They lie in one block on the device, so that a
    recorded step can be played again with new ones. */
 typedef struct trf__now {
-    uint32_t key0, key1, step;          /* key and counter of every random decision: the seed, and
-                                           the number of the update */
-    double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
-                                                   slots (trf__tally) */
-    double sequence_weight;             /* of a sequence's label; that of a token weighs 1
-                                           (trf__sequence_weight) */
+    uint32_t key0, key1, step;          /* of random decisions: seed, number of the update */
+    double learning_rate, source_tokens;        /* source_tokens: of this batch, for the tallies */
+    double sequence_weight;             /* of a sequence's label; that of a token weighs 1 */
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
@@ -5449,11 +5436,9 @@ typedef struct trf__limits {
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
-    int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
-                                           and of what training adds to; */
+    int64_t arena, block, gradients;    /* addresses: activations, what changes, gradients; */
     int64_t teachers;                   /* of what teachers say */
-    int64_t variant;                    /* distinguishes lists of one object that are equal
-                                           otherwise */
+    int64_t variant;                    /* tells otherwise equal lists of an object apart */
     trf__limits limits;                 /* the arena is cut by these */
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
@@ -5470,10 +5455,8 @@ typedef struct trf__run {
     trf_hooks hooks;
     size_t element;                     /* bytes of one number of an activation */
     int format;                         /* of packed weights, if the object's device packs them */
-    void *state;                        /* the backend's own: threads and scratch, or streams and
-                                           plans */
-    const void *process;                /* the CPU's: a trf__process, the one instance for all runs
-                                           (see >>tiles) */
+    void *state;                        /* the backend's own: scratch, threads, streams, plans */
+    const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
     int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
@@ -5506,8 +5489,7 @@ typedef struct trf__mat {
    splitting a batch changes none. NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout. An element is kept if its 16 random bits are >= threshold; kept elements are
-   scaled. */
+/* One dropout. An element is kept and scaled if its 16 random bits are >= threshold. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
@@ -5605,8 +5587,7 @@ typedef struct trf__rotation {
     const trf_real *table;              /* (positions, width) cosines, then sines */
     const int32_t *position;            /* (rows) */
     int64_t rows, ld;
-    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by the negative
-                                                   angles */
+    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by -angle */
 } trf__rotation;
 
 /* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
@@ -5634,8 +5615,7 @@ typedef struct trf__bias {
     const trf_real *numbers;            /* the caller's, or NULL: (queries, keys) for all spans, or
                                            with keys 0 a block (n_query, n_key) for each; -infinity
                                            hides a key */
-    const int64_t *pairs;               /* (n_spans) how many pairs of a query and a key the spans
-                                           before have */
+    const int64_t *pairs;               /* (n_spans) pairs (query, key) of the spans before */
     int64_t queries, keys;
     int per_head;                       /* 1: each head has numbers of its own, one after another */
 } trf__bias;
@@ -5686,8 +5666,7 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
-                                           norm, the sum alone */
+    trf__act *s, *y;                    /* may be x; s may be NULL if sub is; y NULL: no norm */
     void *converted;                    /* y once more, as converted rows; or NULL */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
@@ -5712,19 +5691,16 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* the rows of every span become one row, (n_spans, d); the
-                                           gradient goes the other direction */
+typedef struct trf__pool {              /* each span's rows become a row of (n_spans, d), or back */
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s is the n_query rows from row `query` on */
-    int64_t n_spans, d, most;           /* so many rows of each span count, or all if it has
-                                           fewer */
+    int64_t n_spans, d, most;           /* most: so many rows of each span count, or all it has */
 } trf__pool;
 
 // >>loss-jobs      the arguments of the ops of loss, optimizer and search
 //
-// These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
-// search.
+// These ops carry numbers across rows: sums of a step, the norm of gradients, a search's state.
 
 /* Sums over target tokens. With pairs the first three are half the sums over all rows. */
 typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
@@ -5732,8 +5708,7 @@ typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf_
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
     trf__sums *sums;                    /* set to the sums over these rows, or NULL */
-    trf_real *slots;                    /* the same sums, added to the TRF__TALLIES numbers after
-                                           the gradients; or NULL */
+    trf_real *slots;                    /* the sums, added to the tallies of the step; or NULL */
     void *work;                         /* scratch of loss_scratch bytes */
     trf__act *dx;
     trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: no gradients;
@@ -5750,8 +5725,7 @@ typedef struct trf__loss {
                                    zero_column; its entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
-    int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
-                                           multiplied by sequence_weight */
+    int of_sequences;                   /* 1: of sequence_labels; gradients times sequence_weight */
     int64_t pairs;                      /* > 0: rows r and pairs + r, r < pairs, are two passes over
                                            one token. Gradients are those of half the sum of
                                            row_loss, and of consistency times the sum of their
@@ -5773,14 +5747,18 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
-                                           aligned */
+    TRF__TALLIES = 32                   /* a multiple of 16: parts of gradients stay aligned */
 };
+
+/* X(0 or 1: of sequences, field of trf__sums, tally) */
+#define TRF__TALLIED(X) \
+    X(0, loss, LOSS) X(0, nll, NLL) X(0, correct, CORRECT) X(0, tokens, TOKENS) \
+    X(0, divergence, DIVERGENCE) X(1, loss, SEQUENCE_LOSS) X(1, correct, SEQUENCE_CORRECT) \
+    X(1, tokens, SEQUENCE_TARGETS) X(1, divergence, SEQUENCE_DIVERGENCE)
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-/* The result of `clip` for one step. adam reads it on the device; the report of the step is made
-   from it. */
+/* The result of `clip` for one step. adam reads it on the device, and so does the step's report. */
 typedef struct trf__clip_result {
     trf__sums sums[2];                  /* of tokens, and of sequence_labels */
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
@@ -5793,8 +5771,7 @@ typedef struct trf__clip_result {
 
 /* A piece of one parameter: the unit of work of clip and adam. */
 typedef struct trf__param_tile {
-    int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
-                                           have not seen */
+    int64_t begin, n, missed;           /* missed: while frozen, unseen by its moments */
     int32_t decay;
 } trf__param_tile;
 
@@ -5887,8 +5864,7 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
-    trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
-                                           the phrases */
+    trf__phrases phrases;               /* sizes alone: the most of a sentence; beams have them */
     int32_t n_phrase_next;
     int32_t *phrase_next;           /* (rows, n_phrase_next) ids that continue a phrase, or -1; */
     trf_real *phrase_next_scores;                   /* and their logits */
@@ -5905,12 +5881,9 @@ typedef struct trf__top {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[3];                  /* ids that are never returned, or -1; they still count in
-                                           the softmax */
-    const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
-                                           index 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this id and `ends`, which also
-                                           leave the softmax */
+    int32_t banned[3];                  /* ids never returned, or -1; the softmax counts them */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; or this id, at index 0; */
+    int32_t eos;                        /* TRF__NOT_EOS: not this nor `ends`, nor in the softmax */
     trf_ends ends;
     double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
                                            tokens that are in the softmax: 0, or less without ends;
@@ -5918,8 +5891,7 @@ typedef struct trf__top {
     trf__rules rules;
     trf_real *mixed;                    /* (rows, vocab) what `mix` has made, instead of x w^T + b;
                                            it may change. NULL: one model */
-    int scores;                         /* 1: `mixed` are not log-probabilities of a distribution,
-                                           and are taken as they are */
+    int scores;                         /* 1: `mixed` are no log-probabilities; taken as is */
 } trf__top;
 
 /* Adds one model to what an ensemble says of the next token. l = log-softmax of x w^T + b:
@@ -5973,31 +5945,24 @@ typedef struct trf__beam {
     int32_t n_prefix;
     int32_t unscored;           /* so many of them do not count in S, */
     int32_t uncounted;          /* and so many do not count in L */
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
-                                   model's beginning */
-    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
-                                   after them */
+    int32_t least;              /* tokens before EOS may come: min_length, a prompt */
+    int32_t hidden;             /* first tokens, not in the answer: phrases begin after them */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
-                                   those finished */
+    int32_t width;              /* most that may live: `beam`, with `shrink` less those finished */
     int32_t done;
     int32_t n_finished;         /* finished hypotheses; */
-    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
-                                   TRF_STOP_HEURISTIC */
+    int32_t n_kept, keep;       /* the best are kept: n_best, or `beam` for TRF_STOP_HEURISTIC */
     trf__phrases phrases;
-    double dropped;             /* the best score that anything given up so far could have
-                                   reached; */
+    double dropped;             /* the best score that anything given up could have reached */
     int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
-                                       endings */
+    double lost_token, lost_eos;    /* largest sums given up in this step: going on, ending */
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
-    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>beam-groups) */
+    trf__chosen *chosen;        /* (groups, candidates * beam) of this step, best first in each */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -6027,8 +5992,7 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
-                                           or NULL without sources */
+    trf__span *self, *cross;            /* (rows); (models, places) of live sentences, or NULL */
     int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
@@ -6337,8 +6301,7 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* Counter of the Philox block for keys 8 * block .. + 7 of one query; see >>attention for the order
-   of its bits. */
+/* Counter of the Philox block for keys 8 * block .. + 7 of one query (>>attention: its bits). */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     /* up to 2^17 blocks, 2^20 queries and 2^27 heads have different counters */
@@ -6357,8 +6320,7 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers. squares: the sum of squared distances from the mean (RMS: from
-   0). */
+/* The factor of a row of d numbers. squares: sum of squared distances from the mean (RMS: 0). */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
     if (rule == TRF_NORM_ANNOTATED)
@@ -6441,8 +6403,7 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 #endif
 
-/* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
-   training. */
+/* Stores the sums of a loss, and adds them to the step's tallies. now NULL: no training. */
 TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;
@@ -6453,19 +6414,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
-    if (l->pairs)
-        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
-                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
-    if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
-        return;
-    }
-    trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
-    trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
-    trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
-    trf__tally_add(l->slots, TRF__TALLY_TOKENS, sums->tokens);
+#define TRF__X(second, field, tally) \
+    if (l->of_sequences == second && (l->pairs || TRF__TALLY_##tally < TRF__TALLY_DIVERGENCE)) \
+        trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
+    if (l->of_sequences) return;    /* the loss of tokens has begun the tallies */
     trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
@@ -6480,16 +6434,11 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
 {
     trf__clip_result *v = j->clip_result;
     trf__sums *sums = v->sums;
-    sums[0].loss = trf__tally(j->slots, TRF__TALLY_LOSS);
-    sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
-    sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
-    sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
-    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
-    sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
-    sums[1].nll = 0;
-    sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
-    sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
-    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
+    TRF__ZERO(sums[1]);
+#define TRF__X(second, field, tally) \
+    sums[second].field = trf__tally(j->slots, TRF__TALLY_##tally);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;
@@ -6678,10 +6627,9 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
 // lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
 // tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
-// can be taken at all and there is no answer yet, the best row ends there with
-// TRF_ENDED_NO_TOKEN and log-probability minus infinity. With
-// TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
-// infinity.
+// can be taken at all and there is no answer yet, the best row ends there with TRF_ENDED_NO_TOKEN
+// and log-probability minus infinity. With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty
+// answer has length 0; its score is minus infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
@@ -6852,8 +6800,7 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
     for (g = 0; g < n; g++) beam->taken[g] = 0;
 }
 
-/* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
-   none. */
+/* Takes the best continuation that has a place and is not taken yet. NULL: there is none. */
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
@@ -7006,8 +6953,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
-    /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
-       now */
+    /* the worst kept answer must beat what live hypotheses can reach (bound), or have now */
     double hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
                                                  : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
@@ -7033,8 +6979,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->vocab = vocab;
 }
 
-/* Begins the search with one live row without tokens. If no token is allowed at all, it is done at
-   once. */
+/* Begins the search with one live row without tokens. If no token is allowed, it is done. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
@@ -7047,8 +6992,7 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
-/* The order of precedence: a token of the prefix, EOS at the limit, then the search's own
-   choice. */
+/* In this order: a token of the prefix, EOS at the limit, the search's own choice. */
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
@@ -7074,8 +7018,7 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
-/* An ending given up had the score of its length; a continuation could still have reached its
-   bound. */
+/* An ending given up had the score of its length; a continuation could have reached its bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
     double ending = trf__beam_score(beam, beam->lost_eos, beam->n + beam->search.count_eos);
@@ -7234,8 +7177,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
 
 // >>beam-results   what a step leaves behind: tokens and parents, and in the end answers
 
-/* After a step with live rows: their last tokens, and the rows of the previous step that they
-   continue. */
+/* After a step with live rows: their last tokens, and the rows before that they continue. */
 TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
 {
     return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
@@ -7766,21 +7708,17 @@ TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
 TRF__COLD
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
-                                  trf_error *err)
+TRF__FN trf_status trf__team_open(TRF__UNUSED int threads, TRF__UNUSED const trf_hooks *hooks,
+                                  trf__team **team, TRF__UNUSED trf_error *err)
 {
-    (void)threads; (void)hooks; (void)err;
     *team = NULL;
     return TRF_OK;
 }
 
 TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
 
-TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
-{
-    (void)team; (void)workers; (void)work;
-    return 0;
-}
+TRF__FN int trf__team_share(TRF__UNUSED trf__team *team, TRF__UNUSED int workers,
+                            TRF__UNUSED const trf__tiling *work) { return 0; }
 
 #else
 #include <fenv.h>
@@ -7956,8 +7894,7 @@ TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
 
 TRF__FN long trf__process_id(void) { return (long)getpid(); }
 
-/* The number of processors that this process may run on: containers and taskset allow fewer than
-   there are. */
+/* The processors that this process may run on: containers and taskset allow fewer than exist. */
 TRF__FN int trf__processors(void)
 {
     long n = 0;
@@ -7990,8 +7927,7 @@ struct trf__worker {
 
 /* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
-       once */
+    /* workers inside + TRF__PLACE * workers that may still enter: both change at once */
     uint32_t entry;
     char apart[TRF__ALIGN - sizeof(uint32_t)];
     /* the number of shared works; only the caller writes the fields from here on */
@@ -8002,8 +7938,7 @@ struct trf__team {
     const trf__tiling *work;
     fenv_t environment;
     trf__lock lock;                     /* held while going to sleep; protects the fields below */
-    trf__condition wake, left;          /* wake: there is another round; left: no worker is
-                                           inside */
+    trf__condition wake, left;          /* there is another round; no worker is inside */
     int sleeping;                       /* workers asleep */
     trf__worker workers[1];             /* threads; the first is the caller */
 };
@@ -8029,9 +7964,9 @@ TRF__INLINE void trf__pause(void)
 TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
                            int64_t *end)
 {
-    int64_t first = work->n_tiles * owner / team->threads,
-        last = work->n_tiles * (owner + 1) / team->threads,
-        each = trf__max64(1, (last - first) / TRF__TURNS);
+    int64_t first = work->n_tiles * owner / team->threads;
+    int64_t last = work->n_tiles * (owner + 1) / team->threads;
+    int64_t each = trf__max64(1, (last - first) / TRF__TURNS);
     uint32_t *taken = &team->workers[owner].taken, turns;
     if (first == last) return 0;        /* of few tiles most threads have none */
     uint32_t old = __atomic_load_n(taken, __ATOMIC_RELAXED);
@@ -8145,14 +8080,13 @@ TRF__FN void trf__await_workers(trf__team *team)
    has no workers. */
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
-    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
-        1, i;
+    int places = (int)trf__min64(trf__min64(workers, team->threads), work->n_tiles) - 1;
     if (team->process != trf__process_id()) return 0;
     fegetenv(&team->environment);
     team->work = work;
     team->number = (team->number + 1) % TRF__WORKS;
     if (team->number == 0)
-        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
+        for (int i = 0; i < team->threads; i++) team->workers[i].taken = 0;
     __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
     trf__wake_workers(team, places);
     trf__take_tiles(team, work, 0);
@@ -8263,8 +8197,7 @@ TRF_API trf_device trf_device_default(void)
 // product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
-// trf_products selects the product. CBLAS calls are single-threaded: the threads are ours
-// (>>tiles).
+// trf_products selects the product. CBLAS has one thread: threads are ours (>>tiles).
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
@@ -8289,28 +8222,18 @@ TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 }
 
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
-                                                       registers */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* up to so many rows take two panels at a
-                                                           time */
-                   : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                                /* rows of B at a time: a panel is 16 KiB, half
-                                                       a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
-                                                       rows */
-    TRF__SHARES = 4,                                /* so many calls of a kernel prefetch the next
-                                                       panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
-                                                       time in 32 registers */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
-                                                       columns */
-    TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
-                                                       at a time */
-    TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
-                                                       packs */
-    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
-                                                       weights */
+    TRF__MM_ROWS = 6,               /* rows of C at a time: their sums fit into registers */
+    /* up to so many rows take two panels at a time */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,
+    TRF__DEEP = 256,                /* rows of B at a time: a panel is half a level-1 cache */
+    TRF__FAR = 64,                  /* rows of B that are prefetched if C has few rows */
+    TRF__SHARES = 4,                /* calls of a kernel that prefetch the next panel together */
+    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C in 32 registers */
+    TRF__TALL = 10 * TRF__STRIP,    /* rows of C at a time if A has contiguous columns */
+    TRF__ROOM = 1 << 20,            /* the most numbers of a weight that are packed at a time */
+    TRF__PACK = 16,                 /* rows or columns of a weight that one tile packs */
+    TRF__SKINNY = 16,               /* up to so many rows CBLAS is never called, */
+    TRF__PACKED_ROWS = 512          /* nor up to so many if there are packed weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */
@@ -8329,8 +8252,7 @@ typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed in strips of TRF__STRIP rows, so far apart
-                                   (>>panels) */
+    int64_t strip;              /* 0, or how far apart strips of A are (>>panels) */
     const trf_real *bias;
     int add;
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
@@ -8467,8 +8389,7 @@ TRF__INLINE int64_t trf__group_of(const trf__product *p)
 }
 
 /* The product with B in panels. A level-1 cache holds TRF__DEEP rows of a panel while all rows of A
-   are multiplied with them. If A has few rows, each panel is read only once, from beginning to
-   end. */
+   are multiplied with them. If A has few rows, each panel is read once, in order. */
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t k = p.k, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
@@ -8486,8 +8407,7 @@ TRF__FN void trf__mm(trf__product p)
             for (int64_t i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
-                   panels; later calls, and those of the last panels, fetch what is in the cache
-                   already. */
+                   panels; others fetch what is in the cache already. */
                 const trf_real *next = j + width == p.n || i >= shares * group ? b
                     : b + trf__ceil_div(width, 16) * p.b.column + i / group *
                     (p.k / shares) * p.b.row;
@@ -8504,14 +8424,9 @@ TRF__FN void trf__mm(trf__product p)
 #endif
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
-#define TRF__CASE(R) \
-                case R: \
-                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
-                    break; \
-                case R + 8: \
-                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
-                    break;
-                TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#define TRF__CASE(R, P) case R + 8 * (P - 1): \
+                    TRF__NAMED(trf__mm_##R##_##P)(&p, a, b, next, ahead, bias, c, last); break;
+                TRF__EACH_ROWS(TRF__CASE, 1) TRF__EACH_ROWS(TRF__CASE, 2)
 #undef TRF__CASE
                 default: break;
                 }
@@ -8549,8 +8464,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
 }
 
 /* Packs rows of `bytes` bytes into a panel of words of four bytes: `deep` words of each of sixteen
-   rows. Words and rows that are missing become 0. Numbers of one and two bytes move like this as
-   they are. */
+   rows. Words and rows that are missing become 0. Numbers of one and two bytes move as they are. */
 TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
 {
     int64_t t = 0;
@@ -8656,8 +8570,7 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
     return trf__load(x);
 }
 
-/* A product whose rows begin inside a panel: sixteen rows are collected from two panels at a
-   time. */
+/* A product whose rows begin inside a panel: it collects sixteen rows from two panels. */
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {
@@ -9444,8 +9357,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
-/* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
-   again. */
+/* If scales are given, each weight is an integer times its row's scale, which rounding finds. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {
@@ -9536,18 +9448,15 @@ TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from); }
 #else
-TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
+#define TRF__OF(name, type) \
+TRF__INLINE trf__v16 name(const type *from) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i]; \
+    return trf__load(x); \
 }
-TRF__INLINE trf__v16 trf__of_floats(const float *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
-}
+TRF__OF(trf__of_ints, int32_t)
+TRF__OF(trf__of_floats, float)
 #endif
 
 /* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
@@ -9577,7 +9486,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
    are computed for nothing. */
-TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, const void *packed,
+                               int64_t row)
 {
     const trf__int8_kernel *kernel = trf__int8_chosen(p.tiles);
     const size_t step = trf__int8_panel_bytes(p.k);
@@ -9585,7 +9495,6 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
     for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)
@@ -9644,8 +9553,7 @@ enum {
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
     TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
                                        of C read it again from there, and stay there too */
-    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
-                                       level-2 cache */
+    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, in a level-2 cache */
 };
 
 /* C (rows, 16 * panels) = first + A B. */
@@ -9657,8 +9565,7 @@ typedef struct trf__bf16_call {
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
                                        bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
-    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
-                                       32 numbers of one */
+    size_t a_row, a_step;           /* bytes between rows of pairs, and between 32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
@@ -9815,8 +9722,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-/* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
-   rounds. */
+/* Up to sixteen rows of a block, 32 numbers each in pairs, without a rounding instruction. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
@@ -9853,8 +9759,7 @@ TRF__FN int trf__has_dpbf16(void)
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
-   All masks are full. Without a mask the intrinsics begin with an undefined vector, and g++
-   warns. */
+   All masks are full. Without one the intrinsics begin with an undefined vector: g++ warns. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
@@ -10139,9 +10044,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 
 /* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
-                              int64_t in, const trf_real *scales)
+                              int64_t in, TRF__UNUSED const trf_real *scales)
 {
-    (void)scales;
     for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,
@@ -10635,8 +10539,7 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* The part of an op's product for which B's panels fit into cpu->work, and the size of its tiles of
-   C. */
+/* The part of an op's product for which B's panels fit into cpu->work, and its tiles' size. */
 typedef struct trf__product_job {
     trf__product p;
     const trf__mat *packed;     /* packed B^T, or NULL */
@@ -10680,8 +10583,7 @@ TRF__FN void trf__blas_divide(trf__product_job *j)
 }
 
 /* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
-   transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
-   time. */
+   transposed A have whole strips or, in 16 bits, blocks, and at most the rows packed at once. */
 TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
@@ -10803,26 +10705,19 @@ TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes)
     trf__free(&run->hooks, memory, bytes);
 }
 
-TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
+TRF__FN void trf__cpu_zero(TRF__UNUSED const trf__run *run, void *memory, size_t bytes)
 {
-    (void)run;
     memset(memory, 0, bytes);
 }
 
-/* Copies, uploads and downloads. */
-TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    (void)run;
-    if (bytes > 0) memcpy(to, from, bytes);
+#define TRF__CPU_COPY(name) \
+TRF__FN void name(TRF__UNUSED const trf__run *run, void *to, const void *from, size_t bytes) \
+{ \
+    if (bytes > 0) memcpy(to, from, bytes); \
 }
-TRF__FN void trf__cpu_upload(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
-TRF__FN void trf__cpu_download(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
+TRF__CPU_COPY(trf__cpu_copy)
+TRF__CPU_COPY(trf__cpu_upload)
+TRF__CPU_COPY(trf__cpu_download)
 
 TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
@@ -10834,9 +10729,8 @@ TRF__FN void trf__cpu_feed(const trf__run *run, trf__act *to, const trf_real *fr
     trf__cpu_copy(run, to, from, (size_t)n * sizeof *from);
 }
 
-TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__cpu_sync(TRF__UNUSED const trf__run *run, TRF__UNUSED trf_error *err)
 {
-    (void)run; (void)err;
     return TRF_OK;
 }
 
@@ -10858,10 +10752,9 @@ TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
-TRF__FN int trf__cpu_prefers_own(const trf_device *device)
+TRF__FN int trf__cpu_prefers_own(TRF__UNUSED const trf_device *device)
 {
 #if defined(TRF_NO_CBLAS)
-    (void)device;
     return 1;
 #else
     return device->products == TRF_PRODUCTS_AUTO ? TRF__AUTO_IS_OWN
@@ -10869,11 +10762,9 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 #endif
 }
 
-/* Packing pays if a few rows meet the same weights again and again: in translating, not in
-   training. */
-TRF__FN int trf__cpu_packs(const trf_device *device, int training)
+/* Packing pays if a few rows meet the same weights again and again: not in training. */
+TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 {
-    (void)device;
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
 }
 #endif
@@ -11058,8 +10949,7 @@ TRF__TILE(trf__embed_drop_tile)
     }
 }
 
-/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch of a step
-   is added. */
+/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch adds. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
     for (int64_t row = 0; row < rows; row++)
@@ -11177,8 +11067,7 @@ TRF__TILE(trf__sums_tile)
                      j->first);
 }
 
-/* dw = dy^T x as one product, whose A is transposed; db by columns. dw or db may be NULL
-   (frozen). */
+/* dw = dy^T x as one product with a transposed A; db by columns. Either may be NULL (frozen). */
 TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
     trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows,
@@ -11388,15 +11277,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
     }
 }
 
-/* A tile is TRF__ROTATED rows. */
-enum { TRF__ROTATED = 16 };
-
 TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
-    int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    for (; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, r->rows, r->heads * r->d_head) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
@@ -11407,19 +11292,16 @@ TRF__TILE(trf__rotate_tile)
 }
 
 TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
-              trf__ceil_div(j->rows, TRF__ROTATED))
-
-enum { TRF__SCALED = 4096 };        /* numbers of a tile */
+              trf__row_tiles(j->rows, j->heads * j->d_head))
 
 TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    for (; i < end; i++) x[i] *= s->factor;
+    TRF__ROWS_OF_TILE(i, s->n, 1) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__row_tiles(j->n, 1))
 
 // >>attention      paper 3.2.1
 //
@@ -11447,8 +11329,7 @@ enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, unless d_head is a multiple of
-                               16 */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, if d_head % 16 */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */
@@ -11456,8 +11337,7 @@ typedef struct trf__attention_scratch {
     int64_t m16, d16;
 } trf__attention_scratch;
 
-/* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
-   bytes. */
+/* Cuts a worker's scratch for attention over m keys, and returns its bytes. NULL: only counts. */
 TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
@@ -11516,8 +11396,7 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-/* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
-   `work`. */
+/* n rows of one head as B in panels: in place if d is a multiple of 16, else padded in `work`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d, int64_t d16)
 {
@@ -11580,14 +11459,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
     return bias + h->span->n_query - 1 - i;
 }
 
-TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
-{
-    trf__v16 factor = trf__set(scale);
-    for (int64_t c = 0; c < m16; c += 16)
-        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
-}
-
-/* The same with the caller's numbers, of which there are n. */
+/* Scales a row of q k^T and adds n numbers to it. */
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
@@ -11636,14 +11508,13 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     if (trf__biased(h->in)) {
         const trf_real *numbers = h->in->bias.numbers;
         if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
-        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        else trf__add_numbers(s, trf__bias_of(h, work->bias, i), work->m16, scale);
         scale = 1;
     }
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
-   m16. */
+/* How many keys the queries before `end` see, rounded up to whole vectors: at most m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
@@ -11652,8 +11523,8 @@ TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
-                                 trf__view keys,
-                                 const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
+                                 trf__view keys, const trf_real *known, trf_real *kept, int64_t i0,
+                                 int64_t n)
 {
     int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
@@ -11684,8 +11555,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
             if (++b == blocks) { b = 0; i++; }
         }
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
-                      run->now->key0,
-                      trf__site_key(run->now, &h->in->drop), words);
+                      run->now->key0, trf__site_key(run->now, &h->in->drop), words);
         for (int lane = 0; lane < lanes; lane++)
             for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
@@ -11867,12 +11737,8 @@ TRF__TILE(trf__attention_weights_tile)
         memcpy(a->weights + (i0 + i) * m, work.s + i * work.m16, (size_t)m * sizeof *a->weights);
 }
 
-TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    if (a->in.spans->n_key > 0)
-        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES),
-                   trf__attention_weights_tile, a);
-}
+TRF__TILED_OP(trf__cpu_attention_weights, trf__attention_weights, trf__attention_weights_tile,
+              j->in.spans->n_key > 0 ? trf__ceil_div(j->in.spans->n_query, TRF__QUERIES) : 0)
 
 // >>attention-gradient its gradients, with the weights computed again
 //
@@ -12051,8 +11917,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0);
     int64_t d = j->d;
-    /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
-       mean */
+    /* sums differences from s[0], so that a row of equal numbers has exactly their mean */
     for (int64_t c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
@@ -12150,8 +12015,7 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
     }
 }
 
-/* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
-   dy + dy2. */
+/* ds of the row, then dsub = drop(ds) from the row just written. gain NULL: ds = dy + dy2. */
 TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
@@ -12213,8 +12077,7 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
 //   dx[r] = dy[s] / n for these rows, 0 for the others
 //
-// most = 1: the first row (Devlin et al. 2019); most beyond all lengths: the mean. A tile is one
-// sequence.
+// most = 1: the first row (Devlin et al. 2019); without a limit the mean. A tile is one sequence.
 
 /* One sequence: columns of its first n rows are added in order. */
 TRF__TILE(trf__pool_tile)
@@ -12281,8 +12144,7 @@ TRF__TILED_OP(trf__cpu_pool_gradient, trf__pool, trf__pool_gradient_tile, j->n_s
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* One group: places row0 .. row0 + rows - 1 (trf__loss_place), with ld numbers between rows of
-   logits. */
+/* One group: places row0 .. row0 + rows - 1 (trf__loss_place). ld: between rows of logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
@@ -12302,8 +12164,8 @@ typedef struct trf__loss_job {
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
 TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                        int64_t vocab,
-                             int64_t d, int copied, int paired, trf__loss_job *j)
+                                        int64_t vocab, int64_t d, int copied, int paired,
+                                        trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
@@ -12327,8 +12189,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_scratch_layout(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
-/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
-   NaN. */
+/* z - maximum of sixteen logits. Below -1e30 it counts as that: infinity - infinity is NaN. */
 TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
@@ -12415,8 +12276,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each logit is on the side of 0 where its number
-   is of 1/2. */
+/* The same of a row whose labels are numbers. *hit: each z is to 0 as its number to 1/2. */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {
@@ -12649,8 +12509,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 //   as torch.nn.utils.clip_grad_norm_
 //   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// A tile is a piece of one parameter. Squares are summed in double, and the tiles' sums are added
-// in order.
+// A tile is a piece of one parameter. Squares are summed in double, the tiles' sums in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
 TRF__TILE(trf__clip_tile)
@@ -12691,13 +12550,11 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 TRF__TILE(trf__accumulate_tile)
 {
     const trf__accumulate *a = (const trf__accumulate *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
-    if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
-    else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
+    if (a->from) TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] += a->from[i];
+    else TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
-              trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile, trf__row_tiles(j->n, 1))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -12706,15 +12563,16 @@ TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
 TRF__TILE(trf__average_tile)
 {
     const trf__average *a = (const trf__average *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
-    for (; i < end; i += 16) {
-        trf__v16 to = trf__load_n(a->to + i, end - i), from = trf__load_n(a->from + i, end - i);
-        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
+    TRF__ROWS_OF_TILE(row, trf__ceil_div(a->n, 16), 16) {
+        int64_t i = 16 * row, n = a->n - i;
+        trf__v16 to = trf__load_n(a->to + i, n), from = trf__load_n(a->from + i, n);
+        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), n);
     }
 }
 
-TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile,
+              trf__row_tiles(trf__ceil_div(j->n, 16), 16))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -12733,25 +12591,22 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 }
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
-   written only once. */
+   written only once. A skipped step changes neither. */
 TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
-    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
-        *j = &of;
+    if (a->clip_result->skipped) return;
+    const trf__adam_job j = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate);
     int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
-    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
-        v_scale = trf__set((trf_real)j->v_scale);
-    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT),
-        least = trf__set((trf_real)-TRF__MAX_GRADIENT);
-    trf__v16 square = trf__mul(most, most);
-    trf__v16 inside = trf__set((trf_real)j->epsilon_in),
-        outside = trf__set((trf_real)j->epsilon_out);
-    trf__v16 least_root = trf__set((trf_real)j->least_root);
-    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
-        shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
+    trf__v16 scale1 = trf__set((trf_real)j.scale1), scale2 = trf__set((trf_real)j.scale2);
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j.rate);
+    trf__v16 v_scale = trf__set((trf_real)j.v_scale), least_root = trf__set((trf_real)j.least_root);
+    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT), square = trf__mul(most, most);
+    trf__v16 least = trf__set((trf_real)-TRF__MAX_GRADIENT);
+    trf__v16 inside = trf__set((trf_real)j.epsilon_in), outside = trf__set((trf_real)j.epsilon_out);
+    trf__v16 l2 = trf__set((trf_real)(decay ? j.l2 : 0));
+    trf__v16 shrink = trf__set((trf_real)(decay ? -j.shrink : 0));
     for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
@@ -12771,11 +12626,7 @@ TRF__TILE(trf__adam_tile)
     }
 }
 
-/* A skipped step changes neither weights nor moments. */
-TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
-{
-    if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
-}
+TRF__TILED_OP(trf__cpu_adam, trf__adam, trf__adam_tile, j->n_tiles)
 
 #endif
 
@@ -12801,8 +12652,7 @@ typedef struct trf__top_job {
     /* (threads, rows) a logit that n tokens of the row reach, as far as this worker knows: no token
        below it is among the n best */
     trf_real *floor;
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; id
-                                           -1: no more */
+    trf_real *best;                     /* (rows, slices, n) best first, and their ids; -1: none */
     int32_t *ids;
     int blas;
     trf__product all;                   /* all rows and tokens; tiles set where their logits go */
@@ -12851,8 +12701,8 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
 TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
-    int64_t c;
-    for (c = 0; c < n; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
+    for (int64_t c = 0; c < n; c += 16)
+        sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
     return trf__sum(sum);
 }
 
@@ -12978,12 +12828,12 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
     return most + trf__ln(sum);
 }
 
-/* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
-   slices. */
-TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
+/* Merges the slices of a row: the logarithm of all exponentials' sum, and the best tokens. */
+TRF__TILE(trf__top_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
+    const int64_t row = tile;
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
@@ -12991,7 +12841,6 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     double *to = t->log_probabilities + at, sum = 0;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t found = 0;
-    (void)run; (void)worker;
     for (int64_t s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
     for (int64_t s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
@@ -13051,14 +12900,13 @@ TRF__INLINE trf__v16 trf__log_sum(trf__v16 x, trf__v16 y)
 }
 
 /* z - most is exact for all likely tokens, so what is rounded is small. */
-TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__mix_tile)
 {
     const trf__mix *j = (const trf__mix *)job;
-    trf_real *sum = j->sum + row * j->vocab;
-    const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
+    trf_real *sum = j->sum + tile * j->vocab;
+    const trf_real *z = j->first ? sum : j->logits + tile * j->vocab;
     trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all;
     int64_t c, n = j->vocab;
-    (void)run; (void)worker;
     for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
         trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
         all = trf__fma(e, trf__first(n - c), all);
@@ -13091,9 +12939,8 @@ TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 // After a search has chosen, a row's keys belong to its new parent. Only lists of slots are
 // copied, never keys and values themselves.
 
-TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
+TRF__FN void trf__cpu_backpointers(TRF__UNUSED const trf__run *run, const trf__backpointers *j)
 {
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         int32_t *to = j->to + r * j->stride, at = j->position[r];
         if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
@@ -13103,10 +12950,9 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
 
 /* An area holds its keys transposed, as attention multiplies by them, and then its values: (width /
    2, area), then (area, width / 2). */
-TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
+TRF__FN void trf__cpu_append_kv(TRF__UNUSED const trf__run *run, const trf__append_kv *j)
 {
     int64_t half = j->width / 2;
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         const trf_real *from = trf__from(j->fresh) + r * j->width;
         int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
@@ -13127,11 +12973,10 @@ TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 // The CPU's loop over sentences; the work for one sentence is shared with the GPU (>>next-rows).
 
 /* In place: sentence k is written at or before its old index, so nothing unread is overwritten. */
-TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
+TRF__FN void trf__cpu_reorder(TRF__UNUSED const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
-    (void)run;
     for (; k < end; k++) {
         int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
         const trf__beam *beam = &a->beams[place];
@@ -13418,9 +13263,10 @@ TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
 }
 
 /* Draws the id of one row. */
-TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__draw_row)
 {
     const trf__drawing *d = (const trf__drawing *)job;
+    const int64_t row = tile;
     const int64_t n = trf__round_up(d->vocab, TRF__WIDE);
     const int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK);
     /* a temperature below 1e-30 separates all floats, as 1e-30 does */
@@ -13432,7 +13278,6 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     double *sums = d->sums + room * chunks, own;
     int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t i;
-    (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
     trf_real most = trf__draw_copy(w, z, d->vocab, largest);
@@ -13459,10 +13304,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
 }
 
-TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
-{
-    trf__tiles(run, d->rows, trf__draw_row, d);
-}
+TRF__TILED_OP(trf__cpu_draw, trf__drawing, trf__draw_row, j->rows)
 
 // >>state          threads, access to CBLAS, and scratch
 //
@@ -13507,8 +13349,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
 }
 #endif
 
-/* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
-   both. */
+/* Bytes of cpu->work for weights of so many numbers or converted activations: no op has both. */
 TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t converted)
 {
     int64_t least = trf__packs_bf16(run, weight) ? TRF__DEEP * 32 : 0;
@@ -13693,8 +13534,7 @@ static const trf__backend trf__cpu_backend = {
 #error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
-                                           defined anew */
+#if defined(TRF__GPU_ON_CPU)            /* tests run on the CPU: they define these names */
 #include TRF__GPU_ON_CPU
 #else
 #include <cublasLt.h>
@@ -13741,8 +13581,7 @@ typedef struct trf__cuda {
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the stage of the next upload */
     cudaStream_t recorder;      /* the stream of ops while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
-                                                           NULL */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: this one, or NULL */
     /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
     int64_t lists_asked;
     int cannot_record;
@@ -13830,8 +13669,7 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
-   memory. */
+/* The same for a block of TRF__CUDA_THREADS threads. shared: memory for a number a warp. */
 template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
     x = trf__of_warp(x, both);
@@ -13904,8 +13742,7 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 // are added in a fixed order.
 
 /* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
-   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
-   are. */
+   is (k, n), or stored as (n, k) with turn_b. narrow: A, B are bf16; narrow_d: D, bias. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -13923,23 +13760,20 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     });
 }
 
-/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
-   bytes. */
+/* aligned: the largest power of two up to 16 that divides all addresses and bytes of rows. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
-        (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+        (uint64_t)(uintptr_t)p->d | (uint64_t)(uintptr_t)p->bias | 16 |
+        (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4) |
+        (uint64_t)p->ldd * (p->narrow_d ? 2 : 4);
     trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
-                       p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+                        p->narrow_d, p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
 /* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
-   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
-   FNV-1a.) */
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (FNV-1a) */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -13968,9 +13802,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
         : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
-                                                                     CUDA_R_32F);
+    cublasComputeType_t sums = p->narrow ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, sums, CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
     if (!s) \
         s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
@@ -14011,8 +13844,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     return s;
 }
 
-/* Issues a product. The heuristic takes long, so its result is kept for the shape
-   (trf__plan_of). */
+/* Issues a product. The heuristic takes long: trf__plan_of keeps its result for the shape. */
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -14047,8 +13879,7 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
     trf__on_device here(run->device.index);
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
-                                           device unusable */
+    (void)cudaGetLastError();           /* clears it: with little memory the device still works */
     return NULL;
 }
 
@@ -14093,15 +13924,13 @@ template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const 
     trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
 }
 
-/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
-   downloaded. */
+/* Activations in 16 bits become floats in the workspace piece by piece, then are downloaded. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *to) {
-        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
-    }
+    if (run->element == sizeof *to)
+        return trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
@@ -14149,9 +13978,8 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *from) {
-        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
-    }
+    if (run->element == sizeof *from)
+        return trf__cuda_upload(run, to, from, (size_t)n * sizeof *from);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
@@ -14371,8 +14199,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, c
     });
 }
 
-/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
-   order. */
+/* A block for each list of equal ids, a thread for each column: it adds the rows in order. */
 template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
@@ -14487,8 +14314,7 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
     return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
 }
 
-/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
-   each. */
+/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of 64 rows or more. */
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
@@ -14552,8 +14378,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
     });
 }
 
-/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
-   pieces. */
+/* sum (=, +=) the columns of x (rows, columns). More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x, int64_t rows, int64_t columns, int first)
 {
@@ -14567,8 +14392,7 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
     }
 }
 
-/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
-   16 bits. */
+/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Sums are floats, whatever activations are. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -14601,8 +14425,7 @@ TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
-                                                           NaN */
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0: NaN stays */
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
     return h * (kind == TRF_GELU ? trf__gpu_normal(h)
@@ -14712,8 +14535,7 @@ TRF__LAUNCHED_OP(scale, trf__scale, TRF__CUDA_THREADS, trf__tiles_of(j->n),
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. sides:
-   the numbers of its queries and keys. scores: what differences of scores are multiplied by before
-   exp. */
+   the numbers of its queries and keys. scores: the factor of differences of scores. */
 struct trf__gpu_head : trf__head { int begin, end, n, sides[2]; float scores, slope; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
@@ -14737,8 +14559,7 @@ TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
     return of_keys ? h->key_first : h->first;
 }
 
-/* The score of a key for query i of the span: s = q k^T, or the scaled sum with what is added to
-   it. */
+/* The score of a key for query i of the span: s = q k^T, or its scaled sum with the bias. */
 TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
 {
     if (!trf__biased(h->in)) return s;
@@ -14808,8 +14629,7 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
         : 0;
 }
 
-/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
-   32 i. */
+/* own[i] += the sum over others from `other` on of their weights times columns `column` + 32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
                                  const trf__gpu_head *h, int64_t ld, int of_keys, int64_t other,
@@ -15131,8 +14951,7 @@ TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__m
     }
 }
 
-/* Divides by the sums, and stores a strip's results and statistics. A query without keys has the
-   result 0. */
+/* Divides by the sums, and stores a strip's results and statistics. Without keys: 0. */
 template <int D>
 TRF__DEVICE void trf__mma_finish(const trf__attention &a, const trf__gpu_head &h,
                                  const float out[D / 8][4], trf__mma_strip *rows, int first)
@@ -15371,8 +15190,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     }
 }
 
-/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
-   queries. */
+/* Adds what one head of queries contributes to dk and dv: a warp has a key, others are queries. */
 template <class A>
 TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
                                  const trf__gpu_head &h, float *queries, float *douts,
@@ -15409,8 +15227,7 @@ TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__no
     }
 }
 
-/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
-   another. */
+/* dk and dv. Gradients of heads of queries that read the same keys add up in order. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
                                         int64_t groups)
@@ -15690,8 +15507,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__known known[2];
         if (h.begin >= h.n) continue;
         __syncthreads();
-        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
-                                                         h.begin);
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0, h.begin);
         trf__copies_end();
         __syncthreads();
         TRF__UNROLLED for (int i = 0; i < 2; i++) {
@@ -15863,8 +15679,7 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 
 // >>cuda-norm
 //
-// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
-// shared memory.
+// The formulas and the order of passes are in >>add_norm. A warp has a row: no shared memory.
 
 /* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
    passes, so a lane reads only what it wrote itself. */
@@ -15904,9 +15719,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         squares = trf__warp_sum(squares);
         float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
-                             : 0));
+            float n = (trf__get<A>(s, row * d + c) - mean) * r;
+            trf__put<A>(j.y, row * d + c, fmaf(n, j.gain[c], j.bias ? j.bias[c] : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -15980,8 +15794,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
-   pieces. */
+/* dgain and dbias come first, as ds may overwrite dy. More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
     int64_t most = TRF__CUDA_SUMS / 2;
@@ -16067,8 +15880,8 @@ typedef struct trf__cuda_loss {
 } trf__cuda_loss;
 
 TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                             int64_t vocab,
-                                  int64_t d, int paired, trf__cuda_loss *to)
+                                             int64_t vocab, int64_t d, int paired,
+                                             trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t chunk = trf__cuda_chunk(rows, vocab, d);
@@ -16496,8 +16309,7 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row, of which there are
-   trf__gpu_kept_count. */
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
 TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
@@ -16907,14 +16719,13 @@ TRF__FN const trf__backend *trf__host_backend(int32_t vector_bytes)
 /* The backend of a device, or NULL if this build has none. */
 TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
-    const trf__backend *host;
 #if defined(TRF_WITH_CUDA)
     if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
     if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (device->kind != TRF_DEVICE_CPU) return NULL;
-    host = trf__host_backend(device->vector_bytes);
+    const trf__backend *host = trf__host_backend(device->vector_bytes);
     return host ? TRF__BACKEND(host) : NULL;
 }
 
@@ -17109,10 +16920,11 @@ TRF__FN const char *trf__cblas_refused(void)
 }
 #endif
 
-/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
-TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
+/* Starts threads. If large products are for CBLAS (cpu->blas), prepares it, or decides that it is
+   not used. */
+TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
-    (void)err;
+    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
     if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
@@ -17128,24 +16940,13 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
     return TRF_OK;
 }
 
-/* Undoes the counting of trf__products_open. OpenBLAS keeps its buffers. */
-TRF__FN void trf__products_close(trf__cpu *cpu)
+/* OpenBLAS keeps its buffers. */
+TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
 {
 #if TRF__ASK_OPENBLAS
     if (cpu->gate) trf__openblas_count(-cpu->threads);
 #endif
     cpu->gate = NULL;
-}
-
-TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
-    return trf__products_open(cpu, err);
-}
-
-TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
-{
-    trf__products_close(cpu);
     trf__team_close(cpu->team, hooks);
 }
 
@@ -17306,16 +17107,11 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
    build does not have them, or the device is not valid. */
 TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
-    const char *kernel;
-    int format;
-    switch (weights) {
-    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
-    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
-    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
-    default: return NULL;
-    }
+    const int bf16 = weights == TRF_WEIGHTS_BF16, int8 = weights == TRF_WEIGHTS_INT8;
+    if (!bf16 && !int8 && weights != TRF_WEIGHTS_FULL) return NULL;
     if (!device || trf__device_check(device, NULL)) return NULL;
-    kernel = trf__backend_of(device)->kernel(device, format);
+    const char *kernel = trf__backend_of(device)->kernel(device, bf16 ? TRF__BF16
+                                                         : int8 ? TRF__INT8 : TRF__FLOAT32);
 #if !defined(TRF_NO_CBLAS)
     if (device->products == TRF_PRODUCTS_AUTO && kernel && !strcmp(kernel, "CBLAS") &&
         trf__cblas_refused()) return "built-in";
@@ -17326,19 +17122,18 @@ TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights we
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *int8, *why = NULL;
+    const char *why = NULL;
     trf_error err;
-    size_t used;
     if (!text || !bytes) return NULL;
     snprintf(text, bytes, "%s\n", trf__build_info());
-    used = strlen(text);
+    size_t used = strlen(text);
     if (trf__device_check(&on, &err)) {
         snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
-    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
+    const char *full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    const char *bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    const char *int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
@@ -17500,8 +17295,7 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     for (const char *c = text; *c && n + 1 < size; c++) {
         if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
             to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
-                                                                  several */
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';  /* the locale's point, of any length */
     }
     to[n] = 0;
 }
@@ -17930,8 +17724,7 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
-                                                                           permission */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* write-protected */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -18015,8 +17808,7 @@ TRF__FN int trf__sync(int fd)
     return result < 0 ? trf__errno() : 0;
 }
 
-/* An interrupted close has closed the file: a second one might close a descriptor of another
-   thread. */
+/* An interrupted close has closed the file: a second one might close another thread's. */
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
@@ -18074,8 +17866,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 // >>safe-saving    a temporary file, then one rename
 //
 // A file appears as a whole or not at all. It is written under a temporary name in the same folder,
-// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
-// not followed.
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced.
 //
 // A process locks its temporary file as long as that has one of the first four names. A file
 // without a lock was left by a process that has ended, so the next save removes it. A file is
@@ -18087,8 +17878,7 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
-                               the temporary file */
+    int fd, held, made;     /* held: has the lock, or -1; made: a failure removes the file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
@@ -18215,8 +18005,7 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
                      "while it was written");
 }
 
-/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
-   failure. */
+/* Flushes, renames, and flushes the folder. The old or the new file survives a power failure. */
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
@@ -21817,8 +21606,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
-   the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, PAD as the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra, const char *side, int64_t *rows,
                                    int64_t *longest, trf_error *err)
@@ -21861,15 +21649,6 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
                            begins || c->target_eos, side, rows, longest, err);
 }
 
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    for (int32_t i = 0; i < x->count; i++)
-        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
-                     "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
-}
-
 /* Checks an option source_tagged. */
 TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
 {
@@ -21881,8 +21660,7 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
 // >>config         presets and checks
 //
 // Presets fill in every field. trf_config_check names the first field whose value is wrong. Every
-// call that takes a configuration (create, load) checks all of it, so later chapters may rely on
-// it.
+// call that takes a configuration (create, load) checks all of it, so later chapters rely on it.
 //
 // Each options struct has one table, by which it is checked, written to files and read from them.
 // The table has a row for every field that is a number: type, name, smallest and largest value, and
@@ -21923,8 +21701,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
-    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
-                                                           own */
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings */
     config.encoder_layers = config.decoder_layers = sizes[preset][0];
     config.d_model = sizes[preset][1];
     config.d_ff = sizes[preset][2];
@@ -21954,8 +21731,7 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 }
 
 /* Special ids lie in the vocabulary and differ: else a token and an end of sentence would look
-   alike. -1 is no id; only eos must be one. bos may be eos: a model that begins with the token that
-   ends. */
+   alike. -1 is no id; only eos must be one. bos may be eos: one id for both. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {
@@ -22324,34 +22100,33 @@ enum {
 
 /* field, condition, which stages have it (in), name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,      source, trf__holds_source_embedding(c, in), \
+    X(embed[0].w,     source, trf__holds_source_embedding(c, in), \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,      target && !trf__shares_embedding(c), \
+    X(embed[1].w,     target && !trf__shares_embedding(c), \
       in->embeds[1] || (in->projects && c->tying == TRF_TIED_DECODER), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
-    X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
+    X(generator.w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
       in->projects, \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,    target && c->generator_bias, in->projects, \
+    X(generator.b,    target && c->generator_bias, in->projects, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
     X(head_w,         trf__has_labels(c), in->projects, \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
     X(head_b,         c->head, in->projects, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
-    X(src_positions,  source && learned, in->embeds[0], \
+    X(positions[0],   source && learned, in->embeds[0], \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(tgt_positions,  target && learned, in->embeds[1], \
+    X(positions[1],   target && learned, in->embeds[1], \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(src_distances,  source && relative, in->n[0] > 0, \
+    X(distances[0],   source && relative, in->n[0] > 0, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(tgt_distances,  target && relative, in->n[1] > 0, \
+    X(distances[1],   target && relative, in->n[1] > 0, \
       "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(src_segments,   c->segments > 0, in->embeds[0], \
+    X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
-/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
-   there; and where w begins among the packed matrices, by format. A norm: where gain and bias
-   begin. */
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, or -1; and where w
+   begins among the packed matrices, by format. A norm: where gain and bias begin. */
 typedef struct trf__affine {
     int64_t w, b, out, in;
     int32_t param;                      /* the number of w's parameter */
@@ -22372,20 +22147,18 @@ typedef struct trf__sublayer_spec {
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
-    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
-                                                 a row of its memory: see >>sublayers */
+    int64_t projected, hidden, memory;  /* kept of a row; memory: of its row (>>sublayers) */
 } trf__sublayer_spec;
 
+/* Two of a kind: of the encoder and of the decoder. */
 typedef struct trf__model_params {
-#define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
-    TRF__MODEL_PARAMS(TRF__X)
-#undef TRF__X
-    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    int64_t positions[2], distances[2], segments, head_w, head_b;   /* offsets, or -1 */
+    trf__norm_params embed_norm[2], final_norm[2];
+    trf__affine embed[2];               /* of tokens */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__norm_params head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;         /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
-    trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__model_params;
 
 typedef struct trf__param {
@@ -22402,8 +22175,7 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
 typedef struct trf__layer_range {
-    int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
-                                   many */
+    int32_t first[2], n[2];     /* the first layer of the encoder and decoder, and how many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
@@ -22446,12 +22218,10 @@ typedef struct trf__layout {
     trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed, format;         /* 1: matrices of products are not in the arena, but packed
-                                   elsewhere in this format; */
+    int packed, format;         /* 1: matrices are packed elsewhere in this format; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
-    size_t packed_bytes[TRF__FORMATS];      /* of all packed matrices: those of products, and in
-                                               small formats embeddings */
+    size_t packed_bytes[TRF__FORMATS];      /* of products, and in small formats of embeddings */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
@@ -22586,7 +22356,6 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     if (tied) *a = outer->generator;
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
-        a->w = decoder ? outer->tgt_embed : outer->src_embed;
         a->param = trf__param_named(layout, decoder ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
@@ -22605,37 +22374,29 @@ TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf_
         norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
-/* The layer before the head's matrix (trf_config.head_layer). */
-TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
+/* The layer before the head's matrix and its norm (trf_config.head_layer), and the second head
+   (trf_config.sequence_labels): its layer, then its matrix. */
+TRF__FN void trf__add_heads(trf__layout *layout, const trf_config *c)
 {
-    static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
-    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->model.head_layer;
-    trf__norm_params *norm = &layout->model.head_norm;
-    a->w = a->b = norm->gain = norm->bias = -1;
-    if (!c->head_layer) return;
-    a->out = a->in = c->d_model;
-    a->biased = 1;
-    trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
-}
-
-/* The second head (trf_config.sequence_labels): its layer, then its matrix. */
-TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
-{
-    static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
+    static const char *const names[3][2] = {{"head.layer.weight", "head.layer.bias"},
+                                            {"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
-    trf__affine *parts[2];
-    parts[0] = &layout->model.sequence_layer;
-    parts[1] = &layout->model.sequence_head;
-    for (int i = 0; i < 2; i++) {
+    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
+    trf__model_params *at = &layout->model;
+    trf__affine *const parts[3] = {&at->head_layer, &at->sequence_layer, &at->sequence_head};
+    const int32_t layer = c->head_layer ? c->d_model : 0, labels = c->sequence_labels;
+    const int32_t outs[3] = {layer, labels ? layer : 0, labels};
+    at->head_norm.gain = at->head_norm.bias = -1;
+    for (int i = 0; i < 3; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
-        a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
+        a->out = outs[i];
         a->in = c->d_model;
         a->biased = 1;
-        if (a->out)
-            trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (!a->out) continue;
+        trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (i == 0 && c->head == TRF_HEAD_MASKED)
+            trf__add_norm_params(layout, c, &at->head_norm, NULL, 0, norms);
     }
 }
 
@@ -22702,6 +22463,7 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
+    trf__model_params *at = &layout->model;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
@@ -22713,36 +22475,30 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->model.field = \
-        (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    at->field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
+    if (target && trf__shares_embedding(c)) at->embed[1].w = at->embed[0].w;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->model.generator_w = layout->model.tgt_embed;
+        at->generator.w = at->embed[1].w;
     if (c->head) {          /* the generator of such a model */
-        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
-            : layout->model.src_embed;
-        layout->model.generator_b = layout->model.head_b;
+        at->generator.w = trf__has_labels(c) ? at->head_w : at->embed[0].w;
+        at->generator.b = at->head_b;
     }
-    layout->model.generator.w = layout->model.generator_w;
-    layout->model.generator.param =
+    at->generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->model.generator.b = layout->model.generator_b;
-    layout->model.generator.out = trf__n_logits(c);
-    layout->model.generator.in = d;
+    at->generator.out = trf__n_logits(c);
+    at->generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
-    layout->model.embed[0].w = layout->model.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &at->generator, TRF__FLOAT32);
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];
     if (target) trf__add_embedding(layout, c, 1);
     layout->absent = !in->projects;
-    trf__add_head_layer(layout, c);
-    trf__add_sequence_head(layout, c);
+    trf__add_heads(layout, c);
     trf__lay_out_norms(layout, c);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
@@ -22827,12 +22583,10 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
-                                               layout.format */
+    void *packed; size_t packed_bytes;      /* packed alone (trf_model_pack), in layout.format */
     void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
-                                   texts */
+    trf__meta *metadata;        /* the program's entries, sorted by key; then their texts */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };
@@ -22907,23 +22661,20 @@ TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *si
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     int64_t vocab = trf__n_logits(c);
-    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-                at->generator_w != at->tgt_embed;
-    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
-    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
-        : 0;
-    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+    int64_t source = at->embed[0].w, target = at->embed[1].w, w = at->generator.w;
+    n.source_embedding = source >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = target >= 0 && target != source ? c->target_vocab * d : 0;
+    n.positions = ((at->positions[0] >= 0) + (at->positions[1] >= 0)) * d
                 * (c->max_length + (int64_t)c->position_offset) + c->segments * d
-                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                + ((at->distances[0] >= 0) + (at->distances[1] >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
-    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+    n.generator = (w >= 0 && w != source && w != target) * vocab * d +
+        (at->generator.b >= 0 ? vocab : 0) +
         trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
         trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
-        n.encoder_feed_forward
-            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
-            n.decoder_norms
-            + n.generator;
+        n.encoder_feed_forward + n.encoder_norms + n.decoder_attention + n.cross_attention +
+        n.decoder_feed_forward + n.decoder_norms + n.generator;
     n.memory = trf__layout_memory(&layout);
     *size = n;
     return TRF_OK;
@@ -22978,17 +22729,15 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
         n.generator += 2 * (double)c->d_model *
             ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
-        n.decoder_projections
-            + n.decoder_attention + n.cross_projections + n.cross_attention +
-            n.decoder_feed_forward + n.generator;
+        n.decoder_projections + n.decoder_attention + n.cross_projections + n.cross_attention +
+        n.decoder_feed_forward + n.generator;
     *counts = n;
     return TRF_OK;
 }
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
-   all. */
+/* A model without weights: configuration, names, offsets of layers first..end-1; end 0: all. */
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -23014,17 +22763,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
-                                              trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(config, err));
-    return trf__stage_without_weights(out, config, 0, 0, err);
-}
-
-/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
-   zero. */
+/* Allocates the parameters. The caller writes them all. The padding of rows is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -23060,22 +22799,13 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
-/* A new model's warning, if it computes with this file's own ops and they were compiled to be
-   slow. */
+/* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
 {
     if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
         trf__log(&model->config.hooks, TRF_LOG_WARNING,
                  "transformer.h was compiled without optimisation; with -O2 it is many times "
                  "faster");
-}
-
-/* Waits for the weights of a new model. */
-TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
-{
-    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
-    trf__warn_if_slow(*model);
-    return TRF_OK;
 }
 
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
@@ -23121,7 +22851,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    return trf__model_made(model, err);
+    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    trf__warn_if_slow(m);
+    return TRF_OK;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)
@@ -23389,8 +23121,7 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
                       (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
-/* Everything but weights is made anew from the configuration; the weights are one copy on the
-   device. */
+/* All but the weights is made anew from the configuration; they are one copy on the device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     if (copy) *copy = NULL;
@@ -23566,22 +23297,17 @@ typedef struct trf__operands {
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation, gate;
-    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
-                                           v are */
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds q, k and v */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
     int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
-    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
-                                                         `projected`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
-       hidden */
+    /* backward: gradients of parameters; scratch for those of projected, memory and hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
-    trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
-                                           trf__attention_gradient */
-    int first, first_bias;              /* 1: the parameters' gradients, dbias are set, not added
-                                           to */
+    trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
+    int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
@@ -23593,11 +23319,6 @@ TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act 
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
     l.converted = converted;
     run->backend->linear(run, &l);
-}
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
-{
-    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
 }
 
 /* The rows of in_w that make keys and values. */
@@ -23632,8 +23353,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
-   it. */
+/* The weights of all heads, for span number s. `span` is the host's copy of it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
                                  const trf__span *span, trf_real *maps)
 {
@@ -23651,8 +23371,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     }
 }
 
-/* Turns queries and keys, or their gradients back. Keys follow the queries in a row, or are in
-   `fresh`. */
+/* Turns queries and keys, or their gradients back. Keys follow queries, or are in `fresh`. */
 TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf__act *projected,
                               trf__act *fresh, int back)
 {
@@ -23671,16 +23390,6 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
     run->backend->rotate(run, &r);
 }
 
-/* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
-                                    const trf__act *x, const trf__act *m)
-{
-    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
-                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
-    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
-}
-
 /* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                     const trf__act *x, const trf__act *m)
@@ -23690,7 +23399,10 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     a.out = sub->hidden;
     a.converted = sub->hidden_converted;
     a.stats = sub->stats;
-    trf__attention_project(run, sub, x, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
+    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
     if (sub->slots) {
         trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
@@ -23771,8 +23483,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
                         add_memory);
 }
 
-/* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
-   together. */
+/* The mirror of forward: the output matrix first. Both matrices' gradients are one call. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
                                         const trf__act *dy, const trf__act *x)
 {
@@ -23794,13 +23505,11 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
-                                                                rows of the head */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };       /* sides; HEAD: the head's rows */
 
 typedef struct trf__sublayer {
     trf__sublayer_spec is;
-    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
-                                           one's */
+    trf__norm_params next_norm;         /* that follows: its own; pre-norm: the next one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
@@ -23822,12 +23531,9 @@ typedef struct trf__lists {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* layer i begins at number i * self_layer or i *
-                                           cross_layer */
-    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
-                                                           or 0 */
-    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
-                                              NULL: its area */
+    trf__act *self, *cross;             /* layer i begins at i * self_layer, i * cross_layer */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: cross; self or 0 */
+    const int32_t *backpointers;        /* (rows, stride) slots of own tokens; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -23837,14 +23543,9 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
-    int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
-    int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
-    trf_attention_kind self_map;        /* which maps its self-attention has */
-    /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
-    int64_t embed, positions, distances, segments;
+    int64_t positions, segments;        /* where learned positions and segments begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
     trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
@@ -23866,8 +23567,7 @@ typedef struct trf__views {
     const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
     trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
     int64_t rows[2];                    /* rows, which a state has so many of */
-    trf_real *map;                      /* scratch on the device: the attention of one sequence in
-                                           one layer */
+    trf_real *map;                      /* scratch on the device: attention of one sequence */
 } trf__views;
 
 /* The parts of a pass, each with one duty. */
@@ -23904,9 +23604,8 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* counts changes of the trainer's options, and of the address of
-                                   what the slots of a stage share: a list of ops that was recorded
-                                   before such a change is not played again */
+    int options_set;            /* counts changes of options, and of what slots of a stage share:
+                                   lists recorded before one are not played again */
     /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
@@ -23918,10 +23617,10 @@ typedef struct trf__pass_back {
     void *who;
 } trf__pass_back;
 
-/* Losses of rows and their sums, in the arena. */
+/* Losses of rows and their sums, in the arena: of the rows of the target, and of sequences. */
 typedef struct trf__pass_losses {
     void *scratch;
-    double *row_loss, *row_nll;
+    double *row_loss[2], *row_nll[2];
     trf__sums *sums;
 } trf__pass_losses;
 
@@ -23938,7 +23637,6 @@ typedef struct trf__head_acts {
 typedef struct trf__sequence_head {
     trf__act *pooled, *x;               /* (sentences, d); x: what its matrix multiplies */
     trf__head_acts layer;
-    double *row_loss, *row_nll;
     int32_t *host, *device;             /* (sentences) labels, or -1 */
 } trf__sequence_head;
 
@@ -23947,8 +23645,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     int training, sides;                /* sides: of a batch, that its layers read */
-    int projects;                       /* 1: it has the last layer, so the projection and the
-                                           loss */
+    int projects;                       /* 1: it has the last layer, so projection and loss */
     trf__pass_weights weights;
     trf__pass_plan plan;
     trf__pass_block block;
@@ -23956,21 +23653,16 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
-    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
-                                           trf__loss.numbers is */
+    float *numbers[2];                  /* host, device: (rows, n_labels) as in trf__loss */
     trf__sequence_head sequence;
-    int copies;                         /* of a batch in its rows: 2 while a trainer with
-                                           consistency learns, else 1 */
+    int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
-    trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
-                                           to embeddings, or (longest, rotary_width) rotations; or
-                                           NULL */
-    int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
-                                           (trf__distance_row) */
+    trf_real *table;                    /* of positions: (longest, d_model) added to embeddings, or
+                                           (longest, rotary_width) rotations; or NULL */
+    int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend has them; or NULL */
+    trf__act *converted;                /* the next sublayer's input as converted rows, or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -24102,8 +23794,6 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = TRF__TAKE(double, cursor, sentences);
-    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -24129,9 +23819,13 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
 TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
-    int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
-    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    const trf__limits *l = &pass->plan.limits;
+    for (int k = 0; k < 2; k++) {
+        int64_t rows = k == 0 ? l->target_rows
+                     : c->sequence_labels && pass->projects ? l->sentences : 0;
+        pass->loss.row_loss[k] = TRF__TAKE(double, cursor, rows);
+        pass->loss.row_nll[k] = TRF__TAKE(double, cursor, rows);
+    }
     pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))
@@ -24332,8 +24026,7 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
 }
 
 /* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a
-   sublayer has four: +0 attention weights, +1 inner layer, +2 residual; no stack has 4096
-   sublayers. */
+   sublayer has four: +0 attention weights, +1 inner layer, +2 residual. No stack has 4096. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
@@ -24360,7 +24053,8 @@ TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__sublayer_spec *parts = stack->specs;
+    const trf__sublayer_spec *parts = pass->layout->specs +
+        (stack->decoder ? pass->encoder.n_sublayers : 0);
     int pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (int i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -24387,29 +24081,14 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
+    stack.embed_shared = generator ||
+        (decoder ? range->projects && c->tying == TRF_TIED_DECODER
+                 : range->embeds[1] && trf__shares_embedding(c));
+    stack.begins = decoder ? 0 : c->source_bos;
+    stack.ends = decoder ? c->target_eos : c->source_eos;
     if (!layout) return stack;
-    if (decoder) {
-        stack.specs = layout->specs ? layout->specs + trf__per_layer(c, 0) * range->n[0] : NULL;
-        stack.vocab = c->target_vocab;
-        stack.embed = layout->model.tgt_embed;
-        stack.positions = layout->model.tgt_positions;
-        stack.distances = layout->model.tgt_distances;
-        stack.embed_shared = generator || (range->projects && c->tying == TRF_TIED_DECODER);
-        stack.ends = c->target_eos;
-        stack.shifts = 1;
-        stack.self_map = TRF_DECODER_SELF;
-    } else {
-        stack.specs = layout->specs;
-        stack.vocab = c->source_vocab;
-        stack.embed = layout->model.src_embed;
-        stack.positions = layout->model.src_positions;
-        stack.distances = layout->model.src_distances;
-        stack.segments = layout->model.src_segments;
-        stack.embed_shared = generator || (range->embeds[1] && trf__shares_embedding(c));
-        stack.begins = c->source_bos;
-        stack.ends = c->source_eos;
-        stack.self_map = TRF_ENCODER_SELF;
-    }
+    stack.positions = layout->model.positions[decoder];
+    if (!decoder) stack.segments = layout->model.segments;
     stack.embed_norm = layout->model.embed_norm[decoder];
     stack.final_norm = layout->model.final_norm[decoder];
     return stack;
@@ -24586,8 +24265,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
     trf__pass size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
-                                                                   sublayers' pointers */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move them */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
@@ -24679,20 +24357,6 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     }
 }
 
-/* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
-TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
-{
-    const trf__run *run = &pass->run;
-    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
-    if (bytes == 0) return TRF_OK;
-    pass->weights.packed = run->backend->alloc(run, bytes);
-    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
-                 "no memory for a copy of the weights");
-    pass->weights.packed_bytes = bytes;
-    trf__pack_weights(pass);
-    return TRF_OK;
-}
-
 /* The model's device with this number of threads; 0: with its own. */
 TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 {
@@ -24738,10 +24402,9 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
-    if (!model->packed || run->format == model->layout.format) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "weights",
-                     "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s cannot be made "
-                     "of that", names[model->layout.format], names[run->format]);
+    return TRF__OK_IF(!model->packed || run->format == model->layout.format, TRF_E_STATE, -1,
+                      "weights", "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s "
+                      "cannot be made of that", names[model->layout.format], names[run->format]);
 }
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
@@ -24760,16 +24423,24 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
     return trf__pass_resize(pass, limits, err);
 }
 
-/* Sublayers, and packed weights if it does not train. What is there after a failure,
-   trf__pass_leave frees. */
+/* Sublayers, and packed weights if it does not train and the device uses them. What is there after
+   a failure, trf__pass_leave frees. */
 TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
                                    const trf__limits *limits, const trf_train_options *o,
                                    trf_error *err)
 {
+    const trf__run *run = &pass->run;
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
     TRF__TRY(trf__pass_alloc(pass, limits, o, err));
-    return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
+    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
+    if (o || model->packed || bytes == 0) return TRF_OK;
+    pass->weights.packed = run->backend->alloc(run, bytes);
+    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
+                 "no memory for a copy of the weights");
+    pass->weights.packed_bytes = bytes;
+    trf__pack_weights(pass);
+    return TRF_OK;
 }
 
 /* Opens a pass of another model that computes on this run, which is open. */
@@ -24824,18 +24495,15 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
     const trf__model_params *outer = &layout->model;
+    const trf__affine *const others[5] = {&outer->generator, &outer->head_layer,
+        &outer->sequence_layer, &outer->sequence_head, &outer->embed[0]};
     for (int32_t i = 0; i < layout->n_parts; i++) {
         if (layout->specs[i].in.param == param) return &layout->specs[i].in;
         if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
-    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
-    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
-    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
-        return &outer->sequence_layer;
-    if (outer->sequence_head.out && outer->sequence_head.param == param)
-        return &outer->sequence_head;
-    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
-        : &outer->embed[1];
+    for (int i = 0; i < 5; i++)
+        if (others[i]->out && others[i]->param == param) return others[i];
+    return &outer->embed[1];
 }
 
 /* Memory of such a model. Packing writes every byte of a matrix, and nothing lies between them. */
@@ -24870,9 +24538,9 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 
 TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
 {
-    if (run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
-                     run->backend->name);
+    return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
+                      TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                      run->backend->name);
 }
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
@@ -24887,7 +24555,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
-    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
@@ -24913,7 +24581,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
-        trf__model_without_weights(&model, config, err))
+        trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     size_t packed = model->layout.packed_bytes[run.format];
@@ -24961,8 +24629,7 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                       "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
-/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
-   them. */
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many have them. */
 TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
                                       trf_error *err)
 {
@@ -25074,8 +24741,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
         }
     }
     for (most = 8; padded && most < stack->max_keys; most *= 2) {}
-    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
-                                                                  record */
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes */
 }
 
 /* Writes the second copy behind the first one. */
@@ -25138,11 +24804,11 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (int32_t k = 0; k < n; k++, row++) {
-            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            int32_t id = k - (stack->decoder ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
                 id = 2 * x->lengths[i] - 1 - id;
-            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+            l->ids[row] = id < 0 ? (stack->decoder ? trf__start_id(c) : c->bos)
                         : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;
@@ -25281,15 +24947,17 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
-    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
+    for (int32_t i = 0; source && pass->encoder.tagged && i < batch->source.count; i++)
+        TRF__FAIL_IF(batch->source.lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     need->sentences = trf__sequences_of(batch, sides);
     TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
                  TRF_E_LIMIT, -1, "consistency",
                  "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
-    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                     "source has %d sequence%s, but target has %d", batch->source.count,
-                     trf__plural(batch->source.count), batch->target.count);
+    return TRF__OK_IF(!source || !target || batch->source.count == batch->target.count,
+                      TRF_E_INVALID_ARG, -1, "target",
+                      "source has %d sequence%s, but target has %d", batch->source.count,
+                      trf__plural(batch->source.count), batch->target.count);
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
@@ -25360,7 +25028,7 @@ TRF__FN void trf__operands_positions(const trf__pass *pass, const trf__stack *st
     if (c->positions == TRF_POSITIONS_ALIBI) sub->attention.bias.alibi = 1;
     if (c->positions == TRF_POSITIONS_RELATIVE) {
         trf__bias *bias = &sub->attention.bias;
-        bias->table = pass->weights.plain + stack->distances;
+        bias->table = pass->weights.plain + pass->layout->model.distances[stack->decoder];
         bias->row_of = pass->buckets + stack->decoder * trf__distances(c);
         bias->reach = c->relative_distance;
         bias->rows = c->relative_buckets;
@@ -25459,7 +25127,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
-    int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
+    int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!views->attention[kind]) return;
     for (int64_t s = 0; s < in.n_spans; s++) {
@@ -25484,8 +25152,7 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
     pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
-/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
-   result. */
+/* The two streams (>>pass) before sublayer i: its input, and what is added to its result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
@@ -25544,7 +25211,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->model.embed[stack == &pass->decoder]);
+    e.weight = trf__weight(pass, &pass->layout->model.embed[stack->decoder]);
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
@@ -25596,14 +25263,23 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 // >>forward-head   the rows that a head projects
 
-TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from,
+                               int second)
 {
     trf__pool p;
     p.to = to; p.from = from;
     p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
     p.d = pass->config->d_model;
-    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    p.most = second || pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
     return p;
+}
+
+/* y (rows, a->out) = x times a matrix of the model, and its bias. */
+TRF__FN void trf__project_by(const trf__pass *pass, const trf__affine *a, trf__act *y,
+                             const trf__act *x, int64_t rows)
+{
+    trf__project_rows(&pass->run, y, x, 0, trf__weight(pass, a), trf__plain(pass, a->b), rows,
+                      a->out, a->in);
 }
 
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
@@ -25612,8 +25288,7 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
 {
     const trf__affine *layer = to->layer;
     trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
-    trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
-                 layer->out, layer->in);
+    trf__project_by(pass, layer, to->h, x, rows);
     TRF__ZEROED(trf__activate, a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
     a.kind = to->activation;
@@ -25623,34 +25298,19 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-/* The rows that a head projects: the encoder's, or one for each sequence. */
-TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
+/* What the matrix of a head multiplies: the encoder's rows or a pooled row of each sequence, after
+   the head's layer if it has one. */
+TRF__FN trf__act *trf__head_forward(const trf__pass *pass, int second)
 {
-    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
-}
-
-/* Leaves in sequence.x what the second head's matrix multiplies. */
-TRF__FN void trf__sequence_forward(trf__pass *pass)
-{
-    trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
-    p.most = 1;
-    pass->run.backend->pool(&pass->run, &p);
-    second->x = second->pooled;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
-    second->x = second->layer.y;
-}
-
-/* Leaves in decoder.out what the head's matrix multiplies. */
-TRF__FN void trf__head_forward(trf__pass *pass)
-{
-    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
-    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
-    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
-    pass->decoder.out = pass->head.y;
+    const trf__head_acts *head = second ? &pass->sequence.layer : &pass->head;
+    trf__act *pooled = second ? pass->sequence.pooled : pass->decoder.embedded;
+    trf__pool p = trf__pool_of(pass, pooled, pass->encoder.out, second);
+    int pools = second || trf__pools(pass->config);
+    trf__act *x = pools ? pooled : pass->encoder.out;
+    if (pools) pass->run.backend->pool(&pass->run, &p);
+    if (!pass->config->head_layer) return x;
+    trf__head_layer(pass, head, x, second ? p.n_spans : pass->decoder.rows);
+    return head->y;
 }
 
 /* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
@@ -25661,8 +25321,9 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
         if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
         else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     }
-    if (sides & TRF__HEAD) trf__head_forward(pass);
-    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
+    if (sides & TRF__HEAD) pass->decoder.out = trf__head_forward(pass, 0);
+    if (sides & TRF__HEAD && pass->config->sequence_labels)
+        pass->sequence.x = trf__head_forward(pass, 1);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -25683,11 +25344,6 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
-TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
-{
-    return trf__plain(pass, pass->layout->model.generator_b);
-}
-
 /* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
    else reads them after the last norm. */
 TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
@@ -25704,51 +25360,47 @@ TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
 {
     trf__scale_states(pass, x, rows);
-    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->model.generator),
-                 trf__generator_bias(pass), rows, trf__n_logits(pass->config),
-                 pass->config->d_model);
+    trf__project_by(pass, &pass->layout->model.generator, y, x, rows);
 }
 
-/* The loss of the batch, row by row, without gradients. Scales the decoder's states. */
-TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
+/* The op that adds the logits of the decoder's rows to those of other models. Scales the states.
+   The caller sets the rows, and how the model counts. */
+TRF__FN trf__mix trf__mix_of(const trf__pass *pass, trf_real *logits, int first)
 {
-    const trf_config *c = pass->config;
-    TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
-    l.row_loss = pass->loss.row_loss;
-    l.row_nll = pass->loss.row_nll;
-    l.sums = pass->loss.sums;
-    l.work = pass->loss.scratch;
-    l.x = pass->decoder.out;
-    l.w = trf__weight(pass, &pass->layout->model.generator);
-    l.bias = trf__generator_bias(pass);
-    l.targets = pass->decoder.device.targets;
-    l.numbers = pass->numbers[1];
-    l.labels = (int)c->label_kind;
-    l.rows = pass->decoder.rows;
-    l.d = c->d_model;
-    trf__scale_states(pass, pass->decoder.out, l.rows);
-    return l;
+    const trf__affine *head = &pass->layout->model.generator;
+    TRF__ZEROED(trf__mix, j);
+    trf__scale_states(pass, pass->decoder.out, pass->decoder.rows);
+    j.logits = logits;
+    j.w = trf__weight(pass, head);
+    j.bias = trf__plain(pass, head->b);
+    j.vocab = head->out; j.d = head->in;
+    j.first = first;
+    return j;
 }
 
-/* The same for the labels of sequences. */
-TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
+/* The loss of the batch, row by row, without gradients, with the smoothing of these options (NULL:
+   none). second: of the labels of sequences; else scales the decoder's states. */
+TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, const trf_train_options *o, int second)
 {
     const trf_config *c = pass->config;
-    const trf__affine *head = &pass->layout->model.sequence_head;
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
     TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
-    l.row_loss = pass->sequence.row_loss;
-    l.row_nll = pass->sequence.row_nll;
-    l.sums = pass->loss.sums + 1;
+    trf__smooth(&l, o ? o->label_smoothing : 0, o ? (int)o->smoothing_rule : 0, head->out, c->pad);
+    l.row_loss = pass->loss.row_loss[second];
+    l.row_nll = pass->loss.row_nll[second];
+    l.sums = pass->loss.sums + second;
     l.work = pass->loss.scratch;
-    l.x = pass->sequence.x;
+    l.x = second ? pass->sequence.x : pass->decoder.out;
     l.w = trf__weight(pass, head);
     l.bias = trf__plain(pass, head->b);
-    l.targets = pass->sequence.device;
-    l.rows = pass->encoder.n_self;
+    l.targets = second ? pass->sequence.device : pass->decoder.device.targets;
+    l.numbers = pass->numbers[1];
+    l.labels = (int)c->label_kind;
+    l.rows = second ? pass->encoder.n_self : pass->decoder.rows;
     l.d = c->d_model;
-    l.of_sequences = 1;
+    l.of_sequences = second;
+    if (!second) trf__scale_states(pass, pass->decoder.out, l.rows);
     return l;
 }
 
@@ -25781,7 +25433,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->back.first;
     if (sub.attention.bias.table) {
-        sub.dbias = g + stack->distances;
+        sub.dbias = g + pass->layout->model.distances[stack->decoder];
         sub.partial = pass->back.partial;
         /* all layers share the numbers, and the last layer comes first */
         sub.first_bias = sub.first && layer->is.layer == stack->n_sublayers / stack->per_layer - 1;
@@ -25819,8 +25471,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* The backward pass of the embedding's norm and of the dropout behind it: ds becomes the gradient
-   of the sum. */
+/* Back through the embedding's norm and the dropout behind it: ds becomes the sum's gradient. */
 TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *stack)
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
@@ -25840,17 +25491,17 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
+    const trf__affine *embed = &pass->layout->model.embed[stack->decoder];
     trf__embed_gradient e;
     e.d = c->d_model;
-    e.vocab = stack->vocab;
+    e.vocab = embed->out;
     e.positions = c->max_length;
-    e.dweight = pass->back.gradients + stack->embed;
+    e.dweight = pass->back.gradients + embed->w;
     e.dtable = NULL;
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->back.first && c->position_offset > 0)      /* the rows in front, which no token
-                                                           reads */
+        if (pass->back.first && c->position_offset > 0)      /* rows that no token reads */
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }
@@ -25964,24 +25615,22 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf__project_dx(&pass->run, dy, pass->back.dsub, trf__weight(pass, layer), rows, d, d, 0);
 }
 
-/* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
-   wherever that is. */
-TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+/* From the gradient of what a head's matrix multiplies, in din or dencoded, to that of the
+   encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass, int second)
 {
-    trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    trf__act *from = second ? pass->back.dencoded : pass->back.din;
+    trf__act *to = second ? pass->back.ds : pass->back.dencoded;
+    trf__pool p = trf__pool_of(pass, to, from, second);
+    const int pools = second || trf__pools(pass->config);
+    const trf__act *x = second ? pass->sequence.pooled : pools ? pass->decoder.embedded
+                      : pass->encoder.out;
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din, trf__head_rows(pass),
-                                 pass->decoder.rows);
-    if (!trf__pools(pass->config)) return pass->back.din;
+        trf__head_layer_backward(pass, second ? &pass->sequence.layer : &pass->head, from, x,
+                                 second ? p.n_spans : pass->decoder.rows);
+    if (!pools) return from;
     pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.dencoded;
-}
-
-/* The rows of both copies of a batch are pairs. */
-TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
-{
-    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
-    l->consistency = o->consistency;
+    return to;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -25995,49 +25644,41 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
     l->entropy *= 1 - l->share;
 }
 
-/* The loss and the gradients of the second head. Returns what it adds to the gradient of the
-   encoder's result: in ds. */
-TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
+/* The loss of a head (trf__pass_loss) and its gradients; dx is that of what its matrix multiplies.
+   The sums of the loss are stored after the gradients. */
+TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, int second,
+                            trf__act *dx)
 {
-    const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
-    p.most = 1;
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    trf__loss loss = trf__pass_loss(pass, o, second);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.dencoded;
+    loss.dx = dx;
     loss.dw = pass->back.gradients + head->w;
-    loss.db = pass->back.gradients + head->b;
+    loss.db = trf__at(pass->back.gradients, head->b);
     loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
+    /* the rows of both copies of a batch are pairs */
+    loss.pairs = pass->copies > 1 ? loss.rows / 2 : 0;
+    loss.consistency = o->consistency;
+    if (!second) trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
-    if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 loss.rows);
-    pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.ds;
 }
 
-/* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
-   after the gradients. Without a head, din becomes the gradient of the decoder's result, and
-   dencoded is returned, to which the decoder will add. With a head, the gradient of the encoder's
-   result is returned, without the part of a second head: *more becomes that part. */
+/* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
+   gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
+   head, the gradient of the encoder's result is returned, without the part of a second head: *more
+   becomes that part. */
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    trf__loss_teachers(pass, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    const trf__act *dout = trf__head_backward(pass);
-    if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
+    const trf__act *dout = trf__head_backward(pass, 0);
+    if (pass->config->sequence_labels) {
+        trf__head_loss(pass, o, 1, pass->back.dencoded);
+        *more = trf__head_backward(pass, 1);
+    }
     return dout;
 }
 
@@ -26106,10 +25747,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 // gradients, so that one all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
-/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 /* A batch of usual size: a checkpoint plans for no more, and validation without limits has it. */
 enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST = 128 };
 
+/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 TRF_API trf_train_options trf_train_defaults(void)
 {
     TRF__ZEROED(trf_train_options, o);
@@ -26155,8 +25796,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
-/* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
-   state. */
+/* The formulas stand at trf_schedule. Computed from the step alone: resuming needs no state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w = (double)options->warmup;
@@ -26178,12 +25818,12 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
 
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double done;
     if (!options) return 0;
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
     double rate = trf__scheduled_rate(options, d_model, options->cooldown);
-    done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
+    double done = (double)(step - options->cooldown) /
+        (double)(options->total_steps - options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 
@@ -26277,37 +25917,29 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* of each part that this rank computes: n_weights, then
-                                       TRF__TALLIES */
+    trf_real *gradients;            /* of each part of this rank: n_weights, then TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
     trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are
-                                       empty; */
-    int64_t *missed;                /* updates that its moments have not had, less all there were
-                                       when it froze */
+    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    int64_t *missed;                /* updates missed, less the number of all when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
-    trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
-                                       after its last batch; */
-    trf_place before;               /* `behind` when that step began: a corpus may have been moved
-                                       back */
-    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, their
-                                                   pairs, and target rows of this rank */
+    trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
+    trf_place before;               /* `behind` when that step began: a corpus may move back */
+    int64_t micro, sentences, target_rows;      /* since the last update, by this rank */
     int32_t round;                  /* the part of this rank whose gradients are being summed; */
     int64_t unsummed;               /* those from here on are; */
     int reduce_failed;              /* 1: a hook has failed, and is not called again */
-    int written;                    /* the caller has a view of the weights, and may write them
-                                       between steps */
+    int written;                    /* the caller has a view of the weights, and may write them */
     trf_stage *stage;               /* over this trainer, or NULL */
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* those that the model has instead: the average, or the best
-                                       ones; NULL: it has its own */
+    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
@@ -26327,31 +25959,24 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
-/* Bytes of an arena of the model's weights. */
-TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
-{
-    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
-}
-
 /* Makes an arena of weights unless it is there. `name` is what errors call it. */
 TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
                                       trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
-    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    const trf__layout *layout = &t->model->layout;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(&t->pass.run, trf__arena_bytes(layout));
     return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                      (long long)t->model->layout.n_weights);
+                      (long long)layout->n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
 TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
 {
-    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__arena_bytes(&t->model->layout));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
-/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
-   those. */
+/* Puts other weights into the model. Those of the last update stay in `raw`, for checkpoints. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
     if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
@@ -26369,7 +25994,8 @@ TRF__FN void trf__weights_own(trf_trainer *t)
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
-    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    const trf__run *run = &t->pass.run;
+    if (*arena) run->backend->release(run, *arena, trf__arena_bytes(&t->model->layout));
     *arena = NULL;
 }
 
@@ -26465,8 +26091,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
-   counts. */
+/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -26715,8 +26340,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried
-   with more. */
+/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
@@ -26806,13 +26430,8 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    trf__mix j;
-    trf__scale_states(pass, pass->decoder.out, rows);
-    j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
-    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, (trf_real *)teachers->logits.memory, k == 0);
+    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC;
     for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
@@ -26862,17 +26481,6 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
                       (int)k, (int)teacher->config.max_length, (int)model->config.max_length);
 }
 
-/* Opens the pass of a teacher, which may have packed weights. */
-TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
-                                     const trf_trainer *t, trf_error *err)
-{
-    trf__run run = t->pass.run;
-    TRF__ZEROED(trf__limits, limits);
-    limits.longest = limits.copies = 1;
-    if (teacher->packed) run.format = teacher->layout.format;
-    return trf__pass_join(pass, teacher, &run, limits, err);
-}
-
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
@@ -26889,14 +26497,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                  "labels that are numbers are no distribution that teachers could give");
     for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZEROED(trf__teachers, made);
+    TRF__ZEROED(trf__limits, limits);
+    limits.longest = limits.copies = 1;
     made.share = share;
-    if (n > 0)
-        made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
+    if (n > 0) made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
-    for (int32_t k = 0; k < n && status == TRF_OK; k++)
-        status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
+    for (int32_t k = 0; k < n && status == TRF_OK; k++) {
+        trf__run run = trainer->pass.run;
+        if (teachers[k]->packed) run.format = teachers[k]->layout.format;
+        status = trf__pass_join(&made.passes[k], teachers[k], &run, limits, err);
+    }
     if (status != TRF_OK) {
         trf__teachers_close(trainer, &made);
         return status;
@@ -26930,9 +26542,11 @@ TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const
     t->pass.run.backend->accumulate(&t->pass.run, &a);
 }
 
-/* Sums those gradients of a round that begin at `begin` and are not summed yet. */
-TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
+/* Sums those gradients of a round that begin at `begin` and are not summed yet: also as told by the
+   backward pass. */
+TRF__FN void trf__sum_from(void *trainer, int64_t begin)
 {
+    trf_trainer *t = (trf_trainer *)trainer;
     const trf_train_options *o = &t->options;
     const trf__run *run = &t->pass.run;
     trf_real *g = trf__round_gradients(t, t->round) + begin;
@@ -26944,14 +26558,7 @@ TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
     t->unsummed = begin;
 }
 
-/* As told by the backward pass. */
-TRF__FN void trf__sum_layer(void *trainer, int64_t begin)
-{
-    trf__sum_from((trf_trainer *)trainer, begin);
-}
-
-/* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
-   last. */
+/* Ends the sums of a round: first the last layer and the loss, at last the embeddings. */
 TRF__FN void trf__sum_round(trf_trainer *t)
 {
     const trf__layout *layout = &t->model->layout;
@@ -26967,18 +26574,6 @@ TRF__FN void trf__sum_round(trf_trainer *t)
     t->unsummed = t->n_gradients;
 }
 
-/* 1: sums can begin while backward still computes. A device that plays recorded lists of ops calls
-   nothing in between. */
-TRF__FN int trf__sums_at_once(const trf_trainer *t)
-{
-    return t->options.all_reduce && t->pass.run.backend->on_host;
-}
-
-TRF__FN int trf__sums_begun(const trf_trainer *t)
-{
-    return t->round > 0 || t->unsummed < t->n_gradients;
-}
-
 /* The gradients after the last round: the sum of all parts. */
 TRF__FN trf_real *trf__summed_gradients(const trf_trainer *t)
 {
@@ -26992,17 +26587,13 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     trf_real slots[TRF__TALLIES];
     *tokens = (double)t->target_rows;
     while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
-    if (t->reduce_failed) {
-        trf_trainer_discard_gradients(t);
-        return trf__fail(err, TRF_E_BACKEND, -1, "all_reduce",
-                         "the all_reduce hook failed; the gradients were discarded, and nothing "
-                         "was updated");
-    }
+    TRF__FAIL_IF(t->reduce_failed, TRF_E_BACKEND, -1, "all_reduce",
+                 "the all_reduce hook failed; the gradients were discarded, and nothing was "
+                 "updated");
     if (!t->options.all_reduce) return TRF_OK;
     run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
                            sizeof slots);
-    trf_status status = run->backend->sync(run, err);
-    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
+    TRF__TRY(run->backend->sync(run, err));
     *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
 }
@@ -27038,15 +26629,12 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 {
     trf__sums batch[2];
     int n = pass->config->sequence_labels ? 2 : 1;
+    TRF__ZERO(batch);
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (int i = 0; i < n; i++) {
-        sums[i].loss += batch[i].loss;
-        sums[i].nll += batch[i].nll;
-        sums[i].correct += batch[i].correct;
-        sums[i].tokens += batch[i].tokens;
-        sums[i].divergence += batch[i].divergence;
-    }
+#define TRF__X(second, field, tally) sums[second].field += batch[second].field;
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }
@@ -27080,6 +26668,15 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 
 // >>step-batch     one batch: its parts, its gradients, its place in the data
 
+/* Both passes of a batch, or one, with its random numbers. */
+TRF__FN trf_status trf__run_passes(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
+{
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    trf_status status = trf__pass_train(pass, &t->options, which, err);
+    pass->run.now = NULL;
+    return status;
+}
+
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
@@ -27090,10 +26687,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
-    pass->run.now = NULL;
-    return status;
+    return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
 }
 
 /* The gradients of a part without pairs. What is new in this step goes to the device all the same:
@@ -27143,10 +26737,10 @@ TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
 TRF__FN trf_status trf__check_ordinal(const trf_trainer *t, const trf_batch *batch, trf_error *err)
 {
     int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
-    if (batch->ordinal >= 0 && batch->ordinal <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                     "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                     "bits), got %lld", (long long)most, (long long)batch->ordinal);
+    return TRF__OK_IF(batch->ordinal >= 0 && batch->ordinal <= most, TRF_E_INVALID_ARG,
+                      batch->ordinal, "ordinal", "ordinal must be between 0 and %lld (pairs of a "
+                      "step are numbered in 31 bits), got %lld", (long long)most,
+                      (long long)batch->ordinal);
 }
 
 /* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
@@ -27172,12 +26766,6 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     return TRF_OK;
 }
 
-/* Whether a part has no pairs. */
-TRF__FN int trf__is_empty(const trf_batch *part)
-{
-    return part->source.count == 0 && part->target.count == 0;
-}
-
 /* Adds the gradients of a batch, and the sums of its loss to `sums` and *source_tokens if `sums` is
    not NULL. at_once 1: each layer's gradients are summed over the ranks as soon as they are final.
    After the first part nothing is cancelled: half of a batch could not be removed. */
@@ -27194,10 +26782,10 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
     for (int32_t round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
         status = trf__round_part(t, batch, round, &part, err);
-        if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
+        if (status == TRF_OK && t->options.parts && !part.source.count && !part.target.count) {
             trf__empty_part(t, round);
         } else if (status == TRF_OK) {
-            pass->back.finished = at_once ? trf__sum_layer : NULL;
+            pass->back.finished = at_once ? trf__sum_from : NULL;
             status = trf__part_backward(t, &part, round, err);
             pass->back.finished = NULL;
             if (status == TRF_OK && sums) status = trf__add_sums(pass, sums, source_tokens, err);
@@ -27271,8 +26859,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
-    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* exponents of sums that are infinite, and
-                                                           of one with such a number */
+    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
     TRF__SHARED_CHUNK = 16 * TRF__TILE
 };
 
@@ -27312,11 +26899,11 @@ TRF__FN double trf__exact_get(const trf_real *from)
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
-    if (p->offset == at->src_embed && trf__has_source(c))
+    if (p->offset == at->embed[0].w && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
-    if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
-    if (p->offset == at->src_distances) return c->encoder_layers > 1 ? 1 : 0;
-    return p->offset == at->tgt_distances && c->decoder_layers > 1 ? 2 : 0;
+    if (p->offset == at->embed[1].w) return c->tying == TRF_TIED_DECODER ? 2 : 0;
+    if (p->offset == at->distances[0]) return c->encoder_layers > 1 ? 1 : 0;
+    return p->offset == at->distances[1] && c->decoder_layers > 1 ? 2 : 0;
 }
 
 /* One call of the hook. */
@@ -27424,13 +27011,6 @@ TRF__FN trf_status trf__exchange(const trf_trainer *t, double *tokens, trf_error
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__stages_decide(trf_trainer *t, double *tokens, trf_error *err)
-{
-    trf_status status = trf__exchange(t, tokens, err);
-    if (status != TRF_OK) trf_trainer_discard_gradients(t);
-    return status;
-}
-
 // >>update         clipping, and one step of Adam
 
 /* Decides over the step, unless all stages have done so, and moves the weights. */
@@ -27462,8 +27042,9 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
-    TRF__TRY(trf__reduce(trainer, &tokens, err));
-    if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
+    trf_status status = trf__reduce(trainer, &tokens, err);
+    if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
+    if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
     if (!(tokens > 0)) {
         trf__drop_gradients(trainer, trainer->behind);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
@@ -27515,8 +27096,11 @@ TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch
 {
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    trf_status status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
-    if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
+    /* sums can begin while backward still computes, unless a device plays recorded lists of ops */
+    int at_once = trainer->options.all_reduce && trainer->pass.run.backend->on_host;
+    trf_status status = trf__add_batch(trainer, batch, at_once, NULL, err);
+    if (status != TRF_OK && (trainer->round > 0 || trainer->unsummed < trainer->n_gradients))
+        trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
     return trf_trainer_update(trainer, report, err);
 }
@@ -27527,16 +27111,12 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
                                  double *source_tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
-    trf__loss loss;
     t->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
     if (t->written) trf__pack_weights(&t->pass);
     TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
-    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
-    run->backend->cross_entropy(run, &loss);
-    if (t->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
-                                  (int)t->options.smoothing_rule);
+    for (int second = 0; second <= (t->pass.config->sequence_labels > 0); second++) {
+        trf__loss loss = trf__pass_loss(&t->pass, &t->options, second);
         run->backend->cross_entropy(run, &loss);
     }
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
@@ -27711,53 +27291,34 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
     return trf__shape_check(x, name, at[0] + at[1], pass->config->d_model, err);
 }
 
-/* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
-   what follows the rows in `from`. Each copy of a batch is padded. */
-TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
-                                       int64_t rows, int64_t padded)
+/* Copies rows between the host and an activation, which is padded to so many: with `fetch` to the
+   host, else from there, and its other rows become zero. Returns what follows the host's rows. Each
+   copy of a batch is padded. */
+TRF__FN trf_real *trf__move_rows(const trf__pass *pass, trf__act *act, trf_real *rows, int64_t n,
+                                 int64_t padded, int fetch)
 {
     const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    if (rows == 0) return from;
-    if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    for (int k = 0; k < pass->copies; k++, from += n)
-        run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
-    return from;
+    int64_t d = pass->config->d_model, numbers = n / pass->copies * d;
+    if (n == 0) return rows;
+    if (!fetch && n < padded) run->backend->zero(run, act, trf__bytes(padded * d, run->element));
+    for (int k = 0; k < pass->copies; k++, rows += numbers) {
+        trf__act *at = trf__act_at(run, act, k * (padded / pass->copies) * d);
+        if (fetch) run->backend->fetch(run, rows, at, numbers);
+        else run->backend->feed(run, at, rows, numbers);
+    }
+    return rows;
 }
 
-/* Copies rows of an activation, padded to so many, to the host. Returns what follows in `to`. */
-TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf__act *from,
-                                  int64_t rows, int64_t padded)
-{
-    const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    for (int k = 0; rows > 0 && k < pass->copies; k++, to += n)
-        run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
-                                                 k * (padded / pass->copies) * d), n);
-    return to;
-}
-
-/* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
-   those of the decoder to `decoder`. */
-TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
-                            trf__act *decoder)
+/* Copies rows of another stage from the host, or with `fetch` for another stage to the host, where
+   they are after the next sync: first those of the encoder, then those of the decoder. */
+TRF__FN void trf__seam_move(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
+                            trf__act *decoder, int fetch)
 {
     const trf__pass *pass = &slot->pass;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    const trf_real *from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
-    trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
-}
-
-/* Copies rows for another stage to the host. They are there after the next sync. */
-TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, const trf__act *encoder,
-                             const trf__act *decoder)
-{
-    const trf__pass *pass = &slot->pass;
-    int64_t at[2];
-    if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    trf_real *to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
-    trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
+    trf_real *rows = trf__move_rows(pass, encoder, x->data, at[0], pass->encoder.rows, fetch);
+    trf__move_rows(pass, decoder, rows, at[1], pass->decoder.rows, fetch);
 }
 
 // >>stage-calls    forward and backward of one micro-batch
@@ -27842,15 +27403,6 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     return trf__pass_reserve(&t->pass, &full, err);
 }
 
-/* One of the two passes of a slot, with the random numbers of its batch. */
-TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* trf_stage_forward in a free slot, without the position in the data. */
 TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
                                       const trf_tensor *in, trf_tensor *out, trf_error *err)
@@ -27875,9 +27427,9 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
-    trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
-    TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
-    trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
+    trf__seam_move(at, 0, in, pass->encoder.embedded, pass->decoder.embedded, 0);
+    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
+    trf__seam_move(at, 1, out, pass->encoder.out, pass->decoder.out, 1);
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -27913,13 +27465,12 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
-    trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
+    trf__seam_move(at, 1, dout, pass->back.dencoded, pass->back.din, 0);
     TRF__ZERO(sums);
-    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
-        trf__seam_fetch(at, 0, din,
-                        pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
-                        pass->back.ds);
+        trf__act *first = pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded;
+        trf__seam_move(at, 0, din, first, pass->back.ds, 1);
         status = pass->run.backend->sync(&pass->run, err);
     }
     if (status == TRF_OK && report && pass->projects)
@@ -27953,8 +27504,8 @@ TRF_API void trf_updater_destroy(trf_updater *updater)
     trf_model *m = &updater->model;
     trf_hooks hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
-    m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
-    trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
+    m->run.backend->release(&m->run, m->weights, trf__arena_bytes(&m->layout));
+    TRF__FREE(&hooks, m->layout.params, m->layout.n_params);
     trf__free(&hooks, updater, sizeof *updater);
 }
 
@@ -28033,8 +27584,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 /* Uploads weights and gradients, makes the step of a trainer, downloads the weights. A skipped
    step changes none. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
-                                    const trf_tensor *gradients,
-                                    double divisor, trf_step_report *report, trf_error *err)
+                                    const trf_tensor *gradients, double divisor,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
     trf__clip_result made;
@@ -29907,19 +29458,13 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
 {
     const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
-    trf__mix j;
-    trf__scale_states(pass, stack->out, stack->rows);
-    j.sum = sum; j.logits = logits;
-    j.x = stack->out;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
-    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, logits, k == 0);
+    j.sum = sum; j.x = stack->out; j.rows = stack->rows;
+    j.weight = e->weights[k]; j.rule = (int)e->rule;
     pass->run.backend->mix(&pass->run, &j);
 }
 
-/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
-   it. */
+/* Two models' log-probabilities of one token as one: l of model k, and those before. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
     double weight = e->weights[k];
@@ -30087,9 +29632,9 @@ TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, i
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
-        trf__loss loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        trf__loss loss = trf__pass_loss(pass, NULL, 0);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, fresh, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll[0],
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
         for (int64_t r = 0; r < pass->decoder.rows; r++, to++)
@@ -30156,15 +29701,6 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
 }
 
-/* Computes the rows of the part that the pass has. */
-TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
-{
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
-                             pass->encoder.rows * pass->config->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
 /* The pooling that the model's metadata name. */
 TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
 {
@@ -30175,8 +29711,7 @@ TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooli
     *pooling = (trf_pooling)i;
     return i < TRF_POOL_MODEL ? TRF_OK
         : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
-                    name);
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s", name);
 }
 
 /* One vector of n rows. v: (d) for sums in the order of the rows. */
@@ -30217,7 +29752,10 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
         TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
                   pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, reader->rows, pass->encoder.out,
+                                 pass->encoder.rows * d);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
             trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);
@@ -30229,13 +29767,20 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
 
 // >>labels-read    logits, and the probabilities of labels
 
-/* Computes the logits of the pass's rows in the reader's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_error *err)
+/* Computes the logits of the pass's rows in the reader's scratch memory. second: those of the
+   second head, which has a row for each sequence. */
+TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, int second,
+                                       trf_error *err)
 {
-    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    int64_t rows = second ? pass->n_sentences : pass->decoder.rows;
     TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
-                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)reader->work.memory, pass->decoder.out, rows);
+                                    trf__bytes(rows, trf__bytes(head->out, pass->run.element)),
+                                    err));
+    if (!second) trf__scale_states(pass, pass->decoder.out, rows);
+    trf__project_by(pass, head, (trf__act *)reader->work.memory,
+                    second ? pass->sequence.x : pass->decoder.out, rows);
     return TRF_OK;
 }
 
@@ -30281,18 +29826,6 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
     }
 }
 
-/* The same of the second head, which has a row for each sequence. */
-TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
-{
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    int64_t rows = pass->n_sentences;
-    TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
-                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)r->work.memory, pass->sequence.x, trf__weight(pass, head),
-                 trf__plain(pass, head->b), rows, head->out, head->in);
-    return TRF_OK;
-}
-
 /* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
    those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequences *sources,
@@ -30309,7 +29842,7 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
         const int32_t *lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
+        TRF__TRY(trf__logits_in_work(r, pass, ids < 0, err));
         for (int64_t row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             int64_t n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
@@ -30556,7 +30089,7 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
         TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
         trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
         trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
-        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, 0, err) : TRF_OK;
         if (status == TRF_OK)
             trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
                            pass->decoder.rows);
@@ -30709,8 +30242,7 @@ typedef struct trf__ranking {
     int32_t lengths[TRF__RANKED];
 } trf__ranking;
 
-/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
-   come. */
+/* The order of places of the scores: larger ones first, NaN last, equal ones as they come. */
 TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
 {
     const double *x = (const double *)a, *y = (const double *)b;
@@ -32216,7 +31748,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.work = h->top_scratch;
     top.x = stack->out;
     top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->model.generator);
-    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator_b);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator.b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
@@ -41237,4 +40769,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1171394586
+// Made from the files in tools/header by `make header`. CRC of the lines above: 169466231

@@ -39,7 +39,7 @@ static void gradients_are_right(void **state)
 static void row_losses(const lab *l, double *to, int64_t n)
 {
     const trf__run *run = &l->trainer->pass.run;
-    run->backend->download(run, to, l->trainer->pass.loss.row_loss, (size_t)n * sizeof *to);
+    run->backend->download(run, to, l->trainer->pass.loss.row_loss[0], (size_t)n * sizeof *to);
     OK(run->backend->sync(run, &err));
 }
 
@@ -53,7 +53,7 @@ static void one_pass(const lab *l, const trf_batch *batch, int64_t ordinal, doub
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
     OK(trf__pass_forward(pass, pass->sides, &err));
     pass->run.now = NULL;
-    loss = trf__pass_loss(pass, l->o.label_smoothing, (int)l->o.smoothing_rule);
+    loss = trf__pass_loss(pass, &l->o, 0);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     row_losses(l, to, n);
 }

@@ -340,7 +340,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
     assert_int_equal(trf__pass_forward(pass, pass->sides, NULL), TRF_OK);
     pass->run.now = NULL;
-    l = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
+    l = trf__pass_loss(pass, o, 0);
     pass->run.backend->cross_entropy(&pass->run, &l);
     pass->run.backend->download(&pass->run, &sums, pass->loss.sums, sizeof sums);
     assert_int_equal(pass->run.backend->sync(&pass->run, NULL), TRF_OK);
@@ -456,9 +456,9 @@ static void test_unread_positions(void **state)
     assert_int_equal(trf_trainer_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     kit_get(l.model, numbers, l.trainer->gradients, n);
     for (i = 0; i < offset * d; i++)
-        assert_true(numbers[at->src_positions + i] == 0 && numbers[at->tgt_positions + i] == 0);
+        assert_true(numbers[at->positions[0] + i] == 0 && numbers[at->positions[1] + i] == 0);
     for (i = (offset + 5) * d; i < (offset + l.c.max_length) * d; i++)
-        assert_true(numbers[at->src_positions + i] == 0 && numbers[at->tgt_positions + i] == 0);
+        assert_true(numbers[at->positions[0] + i] == 0 && numbers[at->positions[1] + i] == 0);
     lab_close(&l);
 }
 
@@ -583,7 +583,7 @@ static void test_micro_batches(void **state)
             piece = kit_slice(&batch, first, splits[split][part]);
             piece.ordinal = 0;          /* the trainer counts the sentences of a step itself */
             assert_int_equal(trf_trainer_forward_backward(l.trainer, &piece, &report, NULL), TRF_OK);
-            kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss,
+            kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss[0],
                     report.target_tokens * (int64_t)(sizeof *row_loss / sizeof(trf_real)));
             for (i = 0; i < report.target_tokens; i++, row++) {
                 if (split == 0) losses[row] = row_loss[i];

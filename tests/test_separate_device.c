@@ -643,7 +643,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("hidden states", decoder->out, rows * D * number);
     OBJECT("gradients of activations", p->back.ds, D * number);
     OBJECT("positions", p->table, 16 * D * number);
-    OBJECT("losses of rows", p->loss.row_loss, rows * 8);
+    OBJECT("losses of rows", p->loss.row_loss[0], rows * 8);
     OBJECT("sums", p->loss.sums, sizeof *p->loss.sums);
     OBJECT("room for logits", p->loss.scratch, VOCAB * number);
     OBJECT("packed copies",

@@ -220,7 +220,7 @@ static void vocabulary_products(const trf__run *run, const shape *s, trf__act *x
     for (i = 0; i < s->rows; i += ROWS) {
         int64_t rows = trf__min64(ROWS, s->rows - i);
         trf__linear_dw dw = trf__dw_of(g, NULL, y, x, rows, s->out, s->in, 0);
-        trf__project(run, y, x, m, NULL, rows, s->out, s->in);
+        trf__project_rows(run, y, x, 0, m, NULL, rows, s->out, s->in);
         trf__project_dx(run, x, y, m, rows, s->out, s->in, 0);
         run->backend->linear_dw(run, &dw, 1);
     }
@@ -260,7 +260,8 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
             const shape *s = &shapes[i];
             trf__mat m = {w, NULL, 0, TRF__FLOAT32};
             trf__linear_dw dw = trf__dw_of(g, NULL, y, x, s->rows, s->out, s->in, 1);
-            if (s->op == OP_linear) trf__project(&run, y, x, m, NULL, s->rows, s->out, s->in);
+            if (s->op == OP_linear)
+                trf__project_rows(&run, y, x, 0, m, NULL, s->rows, s->out, s->in);
             if (s->op == OP_linear_dx) trf__project_dx(&run, x, y, m, s->rows, s->out, s->in, 0);
             if (s->op == OP_linear_dw) run.backend->linear_dw(&run, &dw, 1);
             if (s->op == OP_cross_entropy) vocabulary_products(&run, s, x, y, w, g);

@@ -205,7 +205,7 @@ static void product(products *p, int64_t rows, int64_t out, int64_t in)
     trf__linear_dw dw = trf__dw_of(p->g, NULL, p->y, p->x, rows, out, in, 1);
     trf__mat m;
     m.plain = p->w; m.packed = p->copy; m.row = 0; m.format = TRF__FLOAT32;
-    trf__project(p->run, p->y, p->x, m, NULL, rows, out, in);
+    trf__project_rows(p->run, p->y, p->x, 0, m, NULL, rows, out, in);
     trf__project_dx(p->run, p->x, p->y, m, rows, out, in, 0);
     p->run->backend->linear_dw(p->run, &dw, 1);
     p->flops += 6.0 * (double)rows * (double)out * (double)in;
@@ -264,7 +264,9 @@ static void do_update(card *k) { trf__update(k->trainer); }
 static void do_loss(card *k)
 {
     trf__pass *pass = &k->trainer->pass;
-    trf__loss l = trf__pass_loss(pass, 0.1, TRF_SMOOTH_UNIFORM);
+    trf_train_options o = trf_train_defaults();
+    o.label_smoothing = 0.1;
+    trf__loss l = trf__pass_loss(pass, &o, 0);
     pass->run.backend->cross_entropy(&pass->run, &l);
 }
 
@@ -324,7 +326,7 @@ static void measure_card(const char *size, int64_t rows)
         trf__mat m;
         double start = seconds();
         m.plain = big.w; m.packed = big.copy; m.row = 0; m.format = TRF__FLOAT32;
-        trf__project(k.run, big.y, big.x, m, NULL, side, side, side);
+        trf__project_rows(k.run, big.y, big.x, 0, m, NULL, side, side, side);
         wait_for(k.run);
         if (i >= 0) times[i] = seconds() - start;
     }

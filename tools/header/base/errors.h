@@ -13,8 +13,7 @@
 // state.
 // -----------------------------------------------------------------------------------------------
 
-/* Calls a function that returns a status. If the status is a failure, the calling function returns
-   it. */
+/* Calls a function that returns a status. If that is a failure, the caller returns it. */
 #define TRF__TRY(call) \
     do { trf_status trf__status = (call); if (trf__status != TRF_OK) return trf__status; } while (0)
 
@@ -74,8 +73,7 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
-                                           3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* some have A0 or more there (Unicode, table 3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 
@@ -87,8 +85,7 @@ TRF__FN int trf__is_control(const char *p)
 }
 
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
-   and bytes that are not UTF-8 become '?', so that a hostile name cannot send commands to a
-   terminal. */
+   and bytes that are not UTF-8 become '?', so that no hostile name commands a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
@@ -188,8 +185,7 @@ TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path,
     return status;
 }
 
-/* The part of a path that messages show: at most its last hundred bytes, from the first byte of a
-   character. */
+/* The part of a path that messages show: at most its last hundred bytes, no cut character. */
 TRF__FN const char *trf__path_end(const char *path)
 {
     const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;

@@ -89,8 +89,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     return bigger;
 }
 
-/* trf__grown for items of a type. If there is no memory, the calling function returns
-   TRF_E_NOMEM. */
+/* trf__grown for items of a type. Without memory the caller returns TRF_E_NOMEM. */
 #define TRF__GROW(type, items, capacity, needed, hooks) \
     do { \
         void *trf__items = trf__grown(hooks, items, &(capacity), needed, sizeof(type), err); \

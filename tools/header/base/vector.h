@@ -110,8 +110,7 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
     for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
-/* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
-   false. */
+/* Operations on all lanes. With a NaN max and min return a: no comparison with NaN is true. */
 #define TRF__BINARY(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) \
 { \
@@ -325,8 +324,7 @@ TRF__INLINE trf__v16 trf__exp2_apart(trf__v16 x)
     return trf__times_power(p, t, 126);
 }
 
-/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
-   float. */
+/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond it is +-1. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
     trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c);

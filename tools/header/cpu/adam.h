@@ -16,8 +16,7 @@
 //   as torch.nn.utils.clip_grad_norm_
 //   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// A tile is a piece of one parameter. Squares are summed in double, and the tiles' sums are added
-// in order.
+// A tile is a piece of one parameter. Squares are summed in double, the tiles' sums in order.
 
 /* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
 TRF__TILE(trf__clip_tile)
@@ -58,13 +57,11 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 TRF__TILE(trf__accumulate_tile)
 {
     const trf__accumulate *a = (const trf__accumulate *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
-    if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
-    else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
+    if (a->from) TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] += a->from[i];
+    else TRF__ROWS_OF_TILE(i, a->n, 1) a->to[i] = (trf_real)-0.0;
 }
 
-TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
-              trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile, trf__row_tiles(j->n, 1))
 
 // >>average        of the weights of all updates, the newest first
 //
@@ -73,15 +70,16 @@ TRF__TILED_OP(trf__cpu_accumulate, trf__accumulate, trf__accumulate_tile,
 TRF__TILE(trf__average_tile)
 {
     const trf__average *a = (const trf__average *)job;
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
     trf__v16 share = trf__set(a->share);
-    for (; i < end; i += 16) {
-        trf__v16 to = trf__load_n(a->to + i, end - i), from = trf__load_n(a->from + i, end - i);
-        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
+    TRF__ROWS_OF_TILE(row, trf__ceil_div(a->n, 16), 16) {
+        int64_t i = 16 * row, n = a->n - i;
+        trf__v16 to = trf__load_n(a->to + i, n), from = trf__load_n(a->from + i, n);
+        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), n);
     }
 }
 
-TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_average, trf__average, trf__average_tile,
+              trf__row_tiles(trf__ceil_div(j->n, 16), 16))
 
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
@@ -100,25 +98,22 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 }
 
 /* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
-   written only once. */
+   written only once. A skipped step changes neither. */
 TRF__TILE(trf__adam_tile)
 {
     const trf__adam *a = (const trf__adam *)job;
-    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
-        *j = &of;
+    if (a->clip_result->skipped) return;
+    const trf__adam_job j = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate);
     int64_t begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
-    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
-        v_scale = trf__set((trf_real)j->v_scale);
-    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT),
-        least = trf__set((trf_real)-TRF__MAX_GRADIENT);
-    trf__v16 square = trf__mul(most, most);
-    trf__v16 inside = trf__set((trf_real)j->epsilon_in),
-        outside = trf__set((trf_real)j->epsilon_out);
-    trf__v16 least_root = trf__set((trf_real)j->least_root);
-    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
-        shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
+    trf__v16 scale1 = trf__set((trf_real)j.scale1), scale2 = trf__set((trf_real)j.scale2);
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j.rate);
+    trf__v16 v_scale = trf__set((trf_real)j.v_scale), least_root = trf__set((trf_real)j.least_root);
+    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT), square = trf__mul(most, most);
+    trf__v16 least = trf__set((trf_real)-TRF__MAX_GRADIENT);
+    trf__v16 inside = trf__set((trf_real)j.epsilon_in), outside = trf__set((trf_real)j.epsilon_out);
+    trf__v16 l2 = trf__set((trf_real)(decay ? j.l2 : 0));
+    trf__v16 shrink = trf__set((trf_real)(decay ? -j.shrink : 0));
     for (int64_t i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
@@ -138,10 +133,6 @@ TRF__TILE(trf__adam_tile)
     }
 }
 
-/* A skipped step changes neither weights nor moments. */
-TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
-{
-    if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
-}
+TRF__TILED_OP(trf__cpu_adam, trf__adam, trf__adam_tile, j->n_tiles)
 
 #endif

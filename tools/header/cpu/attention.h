@@ -60,15 +60,11 @@ TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int6
     }
 }
 
-/* A tile is TRF__ROTATED rows. */
-enum { TRF__ROTATED = 16 };
-
 TRF__TILE(trf__rotate_tile)
 {
     const trf__rotation *r = (const trf__rotation *)job;
-    int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
     trf_real sign = r->back ? (trf_real)-1 : 1;
-    for (; row < end; row++) {
+    TRF__ROWS_OF_TILE(row, r->rows, r->heads * r->d_head) {
         const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
         for (int h = 0; h < r->heads; h++) {
             trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
@@ -79,19 +75,16 @@ TRF__TILE(trf__rotate_tile)
 }
 
 TRF__TILED_OP(trf__cpu_rotate, trf__rotation, trf__rotate_tile,
-              trf__ceil_div(j->rows, TRF__ROTATED))
-
-enum { TRF__SCALED = 4096 };        /* numbers of a tile */
+              trf__row_tiles(j->rows, j->heads * j->d_head))
 
 TRF__TILE(trf__scale_tile)
 {
     const trf__scale *s = (const trf__scale *)job;
     trf_real *x = trf__to(s->x);
-    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
-    for (; i < end; i++) x[i] *= s->factor;
+    TRF__ROWS_OF_TILE(i, s->n, 1) x[i] *= s->factor;
 }
 
-TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__ceil_div(j->n, TRF__SCALED))
+TRF__TILED_OP(trf__cpu_scale, trf__scale, trf__scale_tile, trf__row_tiles(j->n, 1))
 
 // >>attention      paper 3.2.1
 //
@@ -119,8 +112,7 @@ enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, unless d_head is a multiple of
-                               16 */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, if d_head % 16 */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */
@@ -128,8 +120,7 @@ typedef struct trf__attention_scratch {
     int64_t m16, d16;
 } trf__attention_scratch;
 
-/* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
-   bytes. */
+/* Cuts a worker's scratch for attention over m keys, and returns its bytes. NULL: only counts. */
 TRF__FN size_t trf__attention_layout(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
@@ -188,8 +179,7 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-/* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
-   `work`. */
+/* n rows of one head as B in panels: in place if d is a multiple of 16, else padded in `work`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d, int64_t d16)
 {
@@ -252,14 +242,7 @@ TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
     return bias + h->span->n_query - 1 - i;
 }
 
-TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
-{
-    trf__v16 factor = trf__set(scale);
-    for (int64_t c = 0; c < m16; c += 16)
-        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
-}
-
-/* The same with the caller's numbers, of which there are n. */
+/* Scales a row of q k^T and adds n numbers to it. */
 TRF__FN void trf__add_numbers(trf_real *s, const trf_real *numbers, int64_t n, trf_real scale)
 {
     trf__v16 factor = trf__set(scale);
@@ -308,14 +291,13 @@ TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *
     if (trf__biased(h->in)) {
         const trf_real *numbers = h->in->bias.numbers;
         if (numbers) trf__add_numbers(s, numbers + trf__numbers_at(h, i), h->span->n_key, scale);
-        else trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, scale);
+        else trf__add_numbers(s, trf__bias_of(h, work->bias, i), work->m16, scale);
         scale = 1;
     }
     trf__softmax_row(s, trf__keys_seen(h, i), work->m16, scale, known, stats);
 }
 
-/* The number of keys that the queries before `end` see, rounded up to whole vectors: at most
-   m16. */
+/* How many keys the queries before `end` see, rounded up to whole vectors: at most m16. */
 TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 {
     return trf__round_up(trf__max64(0, trf__keys_seen(h, end - 1)), 16);
@@ -324,8 +306,8 @@ TRF__FN int64_t trf__seen16(const trf__head *h, int64_t end)
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
-                                 trf__view keys,
-                                 const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
+                                 trf__view keys, const trf_real *known, trf_real *kept, int64_t i0,
+                                 int64_t n)
 {
     int64_t query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
@@ -356,8 +338,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
             if (++b == blocks) { b = 0; i++; }
         }
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
-                      run->now->key0,
-                      trf__site_key(run->now, &h->in->drop), words);
+                      run->now->key0, trf__site_key(run->now, &h->in->drop), words);
         for (int lane = 0; lane < lanes; lane++)
             for (int w = 0; w < 4; w++) {
                 bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
@@ -539,12 +520,8 @@ TRF__TILE(trf__attention_weights_tile)
         memcpy(a->weights + (i0 + i) * m, work.s + i * work.m16, (size_t)m * sizeof *a->weights);
 }
 
-TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    if (a->in.spans->n_key > 0)
-        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES),
-                   trf__attention_weights_tile, a);
-}
+TRF__TILED_OP(trf__cpu_attention_weights, trf__attention_weights, trf__attention_weights_tile,
+              j->in.spans->n_key > 0 ? trf__ceil_div(j->in.spans->n_query, TRF__QUERIES) : 0)
 
 // >>attention-gradient its gradients, with the weights computed again
 //

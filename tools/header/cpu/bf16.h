@@ -46,8 +46,7 @@ enum {
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
     TRF__BF16_NEAR = 5 << 18,       /* bytes of a weight that stays in a level-2 cache. Small tiles
                                        of C read it again from there, and stay there too */
-    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
-                                       level-2 cache */
+    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, in a level-2 cache */
 };
 
 /* C (rows, 16 * panels) = first + A B. */
@@ -59,8 +58,7 @@ typedef struct trf__bf16_call {
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
                                        bytes of sixteen trf_real; or of converted rows */
     int64_t block_rows;
-    size_t a_row, a_step;           /* for kernels that read pairs: bytes between rows, and between
-                                       32 numbers of one */
+    size_t a_row, a_step;           /* bytes between rows of pairs, and between 32 numbers of one */
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
@@ -217,8 +215,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
-/* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
-   rounds. */
+/* Up to sixteen rows of a block, 32 numbers each in pairs, without a rounding instruction. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
@@ -255,8 +252,7 @@ TRF__FN int trf__has_dpbf16(void)
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
-   All masks are full. Without a mask the intrinsics begin with an undefined vector, and g++
-   warns. */
+   All masks are full. Without one the intrinsics begin with an undefined vector: g++ warns. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
@@ -541,9 +537,8 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 
 /* Packs rows of 16-bit numbers. A panel has words of two numbers of a row. */
 TRF__FN void trf__bf16_stored(void *packed, const void *stored, int64_t first, int64_t rows,
-                              int64_t in, const trf_real *scales)
+                              int64_t in, TRF__UNUSED const trf_real *scales)
 {
-    (void)scales;
     for (int64_t r = 0; r < rows; r += 16)
         trf__pack_words((uint32_t *)packed + (first + r) / 16 * trf__bf16_words(in),
                         (const char *)stored + 2 * (first + r) * in, 2 * in, rows - r,

@@ -280,9 +280,10 @@ TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
 }
 
 /* Draws the id of one row. */
-TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__draw_row)
 {
     const trf__drawing *d = (const trf__drawing *)job;
+    const int64_t row = tile;
     const int64_t n = trf__round_up(d->vocab, TRF__WIDE);
     const int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK);
     /* a temperature below 1e-30 separates all floats, as 1e-30 does */
@@ -294,7 +295,6 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     double *sums = d->sums + room * chunks, own;
     int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t i;
-    (void)run;
     *id = -1;
     d->log_probabilities[row] = 0;
     trf_real most = trf__draw_copy(w, z, d->vocab, largest);
@@ -321,7 +321,4 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
 }
 
-TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
-{
-    trf__tiles(run, d->rows, trf__draw_row, d);
-}
+TRF__TILED_OP(trf__cpu_draw, trf__drawing, trf__draw_row, j->rows)

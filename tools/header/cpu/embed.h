@@ -131,8 +131,7 @@ TRF__TILE(trf__embed_drop_tile)
     }
 }
 
-/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch of a step
-   is added. */
+/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch adds. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
     for (int64_t row = 0; row < rows; row++)

@@ -25,8 +25,7 @@
 // product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
-// trf_products selects the product. CBLAS calls are single-threaded: the threads are ours
-// (>>tiles).
+// trf_products selects the product. CBLAS has one thread: threads are ours (>>tiles).
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
@@ -51,28 +50,18 @@ TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 }
 
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
-                                                       registers */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* up to so many rows take two panels at a
-                                                           time */
-                   : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                                /* rows of B at a time: a panel is 16 KiB, half
-                                                       a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
-                                                       rows */
-    TRF__SHARES = 4,                                /* so many calls of a kernel prefetch the next
-                                                       panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
-                                                       time in 32 registers */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
-                                                       columns */
-    TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
-                                                       at a time */
-    TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
-                                                       packs */
-    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
-                                                       weights */
+    TRF__MM_ROWS = 6,               /* rows of C at a time: their sums fit into registers */
+    /* up to so many rows take two panels at a time */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,
+    TRF__DEEP = 256,                /* rows of B at a time: a panel is half a level-1 cache */
+    TRF__FAR = 64,                  /* rows of B that are prefetched if C has few rows */
+    TRF__SHARES = 4,                /* calls of a kernel that prefetch the next panel together */
+    TRF__STRIP = 2 * TRF__MM_ROWS,  /* rows of A in a packed strip, of C in 32 registers */
+    TRF__TALL = 10 * TRF__STRIP,    /* rows of C at a time if A has contiguous columns */
+    TRF__ROOM = 1 << 20,            /* the most numbers of a weight that are packed at a time */
+    TRF__PACK = 16,                 /* rows or columns of a weight that one tile packs */
+    TRF__SKINNY = 16,               /* up to so many rows CBLAS is never called, */
+    TRF__PACKED_ROWS = 512          /* nor up to so many if there are packed weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */
@@ -91,8 +80,7 @@ typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed in strips of TRF__STRIP rows, so far apart
-                                   (>>panels) */
+    int64_t strip;              /* 0, or how far apart strips of A are (>>panels) */
     const trf_real *bias;
     int add;
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
@@ -229,8 +217,7 @@ TRF__INLINE int64_t trf__group_of(const trf__product *p)
 }
 
 /* The product with B in panels. A level-1 cache holds TRF__DEEP rows of a panel while all rows of A
-   are multiplied with them. If A has few rows, each panel is read only once, from beginning to
-   end. */
+   are multiplied with them. If A has few rows, each panel is read once, in order. */
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t k = p.k, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
@@ -248,8 +235,7 @@ TRF__FN void trf__mm(trf__product p)
             for (int64_t i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
-                   panels; later calls, and those of the last panels, fetch what is in the cache
-                   already. */
+                   panels; others fetch what is in the cache already. */
                 const trf_real *next = j + width == p.n || i >= shares * group ? b
                     : b + trf__ceil_div(width, 16) * p.b.column + i / group *
                     (p.k / shares) * p.b.row;
@@ -266,14 +252,9 @@ TRF__FN void trf__mm(trf__product p)
 #endif
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
-#define TRF__CASE(R) \
-                case R: \
-                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
-                    break; \
-                case R + 8: \
-                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
-                    break;
-                TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#define TRF__CASE(R, P) case R + 8 * (P - 1): \
+                    TRF__NAMED(trf__mm_##R##_##P)(&p, a, b, next, ahead, bias, c, last); break;
+                TRF__EACH_ROWS(TRF__CASE, 1) TRF__EACH_ROWS(TRF__CASE, 2)
 #undef TRF__CASE
                 default: break;
                 }
@@ -311,8 +292,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
 }
 
 /* Packs rows of `bytes` bytes into a panel of words of four bytes: `deep` words of each of sixteen
-   rows. Words and rows that are missing become 0. Numbers of one and two bytes move like this as
-   they are. */
+   rows. Words and rows that are missing become 0. Numbers of one and two bytes move as they are. */
 TRF__FN void trf__pack_words(void *panel, const char *rows, int64_t bytes, int64_t n, int64_t deep)
 {
     int64_t t = 0;
@@ -418,8 +398,7 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
     return trf__load(x);
 }
 
-/* A product whose rows begin inside a panel: sixteen rows are collected from two panels at a
-   time. */
+/* A product whose rows begin inside a panel: it collects sixteen rows from two panels. */
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {

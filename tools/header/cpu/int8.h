@@ -465,8 +465,7 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
-/* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
-   again. */
+/* If scales are given, each weight is an integer times its row's scale, which rounding finds. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in)
 {
@@ -557,18 +556,15 @@ TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 }
 TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from); }
 #else
-TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
+#define TRF__OF(name, type) \
+TRF__INLINE trf__v16 name(const type *from) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i]; \
+    return trf__load(x); \
 }
-TRF__INLINE trf__v16 trf__of_floats(const float *from)
-{
-    trf_real x[TRF__WIDE];
-    for (int i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
-    return trf__load(x);
-}
+TRF__OF(trf__of_ints, int32_t)
+TRF__OF(trf__of_floats, float)
 #endif
 
 /* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
@@ -598,7 +594,8 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
    are computed for nothing. */
-TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, const void *packed,
+                               int64_t row)
 {
     const trf__int8_kernel *kernel = trf__int8_chosen(p.tiles);
     const size_t step = trf__int8_panel_bytes(p.k);
@@ -606,7 +603,6 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
-    (void)scratch;
     if (p.m < kernel->least) kernel++;
     if (kernel->tiles) trf__amx_begin();
     for (int64_t j = 0; j < n_panels; j += TRF__INT8_PANELS)

@@ -76,8 +76,7 @@ TRF__TILE(trf__sums_tile)
                      j->first);
 }
 
-/* dw = dy^T x as one product, whose A is transposed; db by columns. dw or db may be NULL
-   (frozen). */
+/* dw = dy^T x as one product with a transposed A; db by columns. Either may be NULL (frozen). */
 TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
     trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows,

@@ -39,8 +39,7 @@
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* One group: places row0 .. row0 + rows - 1 (trf__loss_place), with ld numbers between rows of
-   logits. */
+/* One group: places row0 .. row0 + rows - 1 (trf__loss_place). ld: between rows of logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
@@ -60,8 +59,8 @@ typedef struct trf__loss_job {
 
 /* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
 TRF__FN size_t trf__loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                        int64_t vocab,
-                             int64_t d, int copied, int paired, trf__loss_job *j)
+                                        int64_t vocab, int64_t d, int copied, int paired,
+                                        trf__loss_job *j)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
@@ -85,8 +84,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_scratch_layout(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
-/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
-   NaN. */
+/* z - maximum of sixteen logits. Below -1e30 it counts as that: infinity - infinity is NaN. */
 TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
@@ -173,8 +171,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each logit is on the side of 0 where its number
-   is of 1/2. */
+/* The same of a row whose labels are numbers. *hit: each z is to 0 as its number to 1/2. */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {

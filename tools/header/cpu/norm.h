@@ -34,8 +34,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0);
     int64_t d = j->d;
-    /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
-       mean */
+    /* sums differences from s[0], so that a row of equal numbers has exactly their mean */
     for (int64_t c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
@@ -133,8 +132,7 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
     }
 }
 
-/* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
-   dy + dy2. */
+/* ds of the row, then dsub = drop(ds) from the row just written. gain NULL: ds = dy + dy2. */
 TRF__TILE(trf__norm_gradient_tile)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
@@ -196,8 +194,7 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
 //   dx[r] = dy[s] / n for these rows, 0 for the others
 //
-// most = 1: the first row (Devlin et al. 2019); most beyond all lengths: the mean. A tile is one
-// sequence.
+// most = 1: the first row (Devlin et al. 2019); without a limit the mean. A tile is one sequence.
 
 /* One sequence: columns of its first n rows are added in order. */
 TRF__TILE(trf__pool_tile)

@@ -150,8 +150,7 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* The part of an op's product for which B's panels fit into cpu->work, and the size of its tiles of
-   C. */
+/* The part of an op's product for which B's panels fit into cpu->work, and its tiles' size. */
 typedef struct trf__product_job {
     trf__product p;
     const trf__mat *packed;     /* packed B^T, or NULL */
@@ -195,8 +194,7 @@ TRF__FN void trf__blas_divide(trf__product_job *j)
 }
 
 /* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
-   transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
-   time. */
+   transposed A have whole strips or, in 16 bits, blocks, and at most the rows packed at once. */
 TRF__FN void trf__product_divide(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);

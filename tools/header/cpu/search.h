@@ -35,8 +35,7 @@ typedef struct trf__top_job {
     /* (threads, rows) a logit that n tokens of the row reach, as far as this worker knows: no token
        below it is among the n best */
     trf_real *floor;
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; id
-                                           -1: no more */
+    trf_real *best;                     /* (rows, slices, n) best first, and their ids; -1: none */
     int32_t *ids;
     int blas;
     trf__product all;                   /* all rows and tokens; tiles set where their logits go */
@@ -85,8 +84,8 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
 TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
-    int64_t c;
-    for (c = 0; c < n; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
+    for (int64_t c = 0; c < n; c += 16)
+        sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
     return trf__sum(sum);
 }
 
@@ -212,12 +211,12 @@ TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
     return most + trf__ln(sum);
 }
 
-/* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
-   slices. */
-TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
+/* Merges the slices of a row: the logarithm of all exponentials' sum, and the best tokens. */
+TRF__TILE(trf__top_tile)
 {
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
+    const int64_t row = tile;
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
@@ -225,7 +224,6 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     double *to = t->log_probabilities + at, sum = 0;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t found = 0;
-    (void)run; (void)worker;
     for (int64_t s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
     for (int64_t s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
@@ -285,14 +283,13 @@ TRF__INLINE trf__v16 trf__log_sum(trf__v16 x, trf__v16 y)
 }
 
 /* z - most is exact for all likely tokens, so what is rounded is small. */
-TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, int worker)
+TRF__TILE(trf__mix_tile)
 {
     const trf__mix *j = (const trf__mix *)job;
-    trf_real *sum = j->sum + row * j->vocab;
-    const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
+    trf_real *sum = j->sum + tile * j->vocab;
+    const trf_real *z = j->first ? sum : j->logits + tile * j->vocab;
     trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all;
     int64_t c, n = j->vocab;
-    (void)run; (void)worker;
     for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
         trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
         all = trf__fma(e, trf__first(n - c), all);
@@ -325,9 +322,8 @@ TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
 // After a search has chosen, a row's keys belong to its new parent. Only lists of slots are
 // copied, never keys and values themselves.
 
-TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
+TRF__FN void trf__cpu_backpointers(TRF__UNUSED const trf__run *run, const trf__backpointers *j)
 {
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         int32_t *to = j->to + r * j->stride, at = j->position[r];
         if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
@@ -337,10 +333,9 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
 
 /* An area holds its keys transposed, as attention multiplies by them, and then its values: (width /
    2, area), then (area, width / 2). */
-TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
+TRF__FN void trf__cpu_append_kv(TRF__UNUSED const trf__run *run, const trf__append_kv *j)
 {
     int64_t half = j->width / 2;
-    (void)run;
     for (int64_t r = 0; r < j->rows; r++) {
         const trf_real *from = trf__from(j->fresh) + r * j->width;
         int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
@@ -361,11 +356,10 @@ TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 // The CPU's loop over sentences; the work for one sentence is shared with the GPU (>>next-rows).
 
 /* In place: sentence k is written at or before its old index, so nothing unread is overwritten. */
-TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
+TRF__FN void trf__cpu_reorder(TRF__UNUSED const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
-    (void)run;
     for (; k < end; k++) {
         int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
         const trf__beam *beam = &a->beams[place];

@@ -64,8 +64,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
 }
 #endif
 
-/* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
-   both. */
+/* Bytes of cpu->work for weights of so many numbers or converted activations: no op has both. */
 TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t converted)
 {
     int64_t least = trf__packs_bf16(run, weight) ? TRF__DEEP * 32 : 0;

@@ -196,21 +196,17 @@ TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
 TRF__COLD
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
-                                  trf_error *err)
+TRF__FN trf_status trf__team_open(TRF__UNUSED int threads, TRF__UNUSED const trf_hooks *hooks,
+                                  trf__team **team, TRF__UNUSED trf_error *err)
 {
-    (void)threads; (void)hooks; (void)err;
     *team = NULL;
     return TRF_OK;
 }
 
 TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
 
-TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
-{
-    (void)team; (void)workers; (void)work;
-    return 0;
-}
+TRF__FN int trf__team_share(TRF__UNUSED trf__team *team, TRF__UNUSED int workers,
+                            TRF__UNUSED const trf__tiling *work) { return 0; }
 
 #else
 #include <fenv.h>
@@ -386,8 +382,7 @@ TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
 
 TRF__FN long trf__process_id(void) { return (long)getpid(); }
 
-/* The number of processors that this process may run on: containers and taskset allow fewer than
-   there are. */
+/* The processors that this process may run on: containers and taskset allow fewer than exist. */
 TRF__FN int trf__processors(void)
 {
     long n = 0;
@@ -420,8 +415,7 @@ struct trf__worker {
 
 /* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
-       once */
+    /* workers inside + TRF__PLACE * workers that may still enter: both change at once */
     uint32_t entry;
     char apart[TRF__ALIGN - sizeof(uint32_t)];
     /* the number of shared works; only the caller writes the fields from here on */
@@ -432,8 +426,7 @@ struct trf__team {
     const trf__tiling *work;
     fenv_t environment;
     trf__lock lock;                     /* held while going to sleep; protects the fields below */
-    trf__condition wake, left;          /* wake: there is another round; left: no worker is
-                                           inside */
+    trf__condition wake, left;          /* there is another round; no worker is inside */
     int sleeping;                       /* workers asleep */
     trf__worker workers[1];             /* threads; the first is the caller */
 };
@@ -459,9 +452,9 @@ TRF__INLINE void trf__pause(void)
 TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
                            int64_t *end)
 {
-    int64_t first = work->n_tiles * owner / team->threads,
-        last = work->n_tiles * (owner + 1) / team->threads,
-        each = trf__max64(1, (last - first) / TRF__TURNS);
+    int64_t first = work->n_tiles * owner / team->threads;
+    int64_t last = work->n_tiles * (owner + 1) / team->threads;
+    int64_t each = trf__max64(1, (last - first) / TRF__TURNS);
     uint32_t *taken = &team->workers[owner].taken, turns;
     if (first == last) return 0;        /* of few tiles most threads have none */
     uint32_t old = __atomic_load_n(taken, __ATOMIC_RELAXED);
@@ -575,14 +568,13 @@ TRF__FN void trf__await_workers(trf__team *team)
    has no workers. */
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
-    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
-        1, i;
+    int places = (int)trf__min64(trf__min64(workers, team->threads), work->n_tiles) - 1;
     if (team->process != trf__process_id()) return 0;
     fegetenv(&team->environment);
     team->work = work;
     team->number = (team->number + 1) % TRF__WORKS;
     if (team->number == 0)
-        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
+        for (int i = 0; i < team->threads; i++) team->workers[i].taken = 0;
     __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
     trf__wake_workers(team, places);
     trf__take_tiles(team, work, 0);

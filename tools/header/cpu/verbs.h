@@ -26,26 +26,19 @@ TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes)
     trf__free(&run->hooks, memory, bytes);
 }
 
-TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
+TRF__FN void trf__cpu_zero(TRF__UNUSED const trf__run *run, void *memory, size_t bytes)
 {
-    (void)run;
     memset(memory, 0, bytes);
 }
 
-/* Copies, uploads and downloads. */
-TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    (void)run;
-    if (bytes > 0) memcpy(to, from, bytes);
+#define TRF__CPU_COPY(name) \
+TRF__FN void name(TRF__UNUSED const trf__run *run, void *to, const void *from, size_t bytes) \
+{ \
+    if (bytes > 0) memcpy(to, from, bytes); \
 }
-TRF__FN void trf__cpu_upload(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
-TRF__FN void trf__cpu_download(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cpu_copy(run, to, from, bytes);
-}
+TRF__CPU_COPY(trf__cpu_copy)
+TRF__CPU_COPY(trf__cpu_upload)
+TRF__CPU_COPY(trf__cpu_download)
 
 TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
@@ -57,9 +50,8 @@ TRF__FN void trf__cpu_feed(const trf__run *run, trf__act *to, const trf_real *fr
     trf__cpu_copy(run, to, from, (size_t)n * sizeof *from);
 }
 
-TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__cpu_sync(TRF__UNUSED const trf__run *run, TRF__UNUSED trf_error *err)
 {
-    (void)run; (void)err;
     return TRF_OK;
 }
 
@@ -81,10 +73,9 @@ TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
-TRF__FN int trf__cpu_prefers_own(const trf_device *device)
+TRF__FN int trf__cpu_prefers_own(TRF__UNUSED const trf_device *device)
 {
 #if defined(TRF_NO_CBLAS)
-    (void)device;
     return 1;
 #else
     return device->products == TRF_PRODUCTS_AUTO ? TRF__AUTO_IS_OWN
@@ -92,11 +83,9 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 #endif
 }
 
-/* Packing pays if a few rows meet the same weights again and again: in translating, not in
-   training. */
-TRF__FN int trf__cpu_packs(const trf_device *device, int training)
+/* Packing pays if a few rows meet the same weights again and again: not in training. */
+TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 {
-    (void)device;
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
 }
 #endif

@@ -24,8 +24,7 @@
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. sides:
-   the numbers of its queries and keys. scores: what differences of scores are multiplied by before
-   exp. */
+   the numbers of its queries and keys. scores: the factor of differences of scores. */
 struct trf__gpu_head : trf__head { int begin, end, n, sides[2]; float scores, slope; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
@@ -49,8 +48,7 @@ TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
     return of_keys ? h->key_first : h->first;
 }
 
-/* The score of a key for query i of the span: s = q k^T, or the scaled sum with what is added to
-   it. */
+/* The score of a key for query i of the span: s = q k^T, or its scaled sum with the bias. */
 TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
 {
     if (!trf__biased(h->in)) return s;
@@ -120,8 +118,7 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
         : 0;
 }
 
-/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
-   32 i. */
+/* own[i] += the sum over others from `other` on of their weights times columns `column` + 32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
                                  const trf__gpu_head *h, int64_t ld, int of_keys, int64_t other,
@@ -443,8 +440,7 @@ TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__m
     }
 }
 
-/* Divides by the sums, and stores a strip's results and statistics. A query without keys has the
-   result 0. */
+/* Divides by the sums, and stores a strip's results and statistics. Without keys: 0. */
 template <int D>
 TRF__DEVICE void trf__mma_finish(const trf__attention &a, const trf__gpu_head &h,
                                  const float out[D / 8][4], trf__mma_strip *rows, int first)

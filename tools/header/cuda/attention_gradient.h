@@ -78,8 +78,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     }
 }
 
-/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
-   queries. */
+/* Adds what one head of queries contributes to dk and dv: a warp has a key, others are queries. */
 template <class A>
 TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
                                  const trf__gpu_head &h, float *queries, float *douts,
@@ -116,8 +115,7 @@ TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__no
     }
 }
 
-/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
-   another. */
+/* dk and dv. Gradients of heads of queries that read the same keys add up in order. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
                                         int64_t groups)
@@ -397,8 +395,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__known known[2];
         if (h.begin >= h.n) continue;
         __syncthreads();
-        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
-                                                         h.begin);
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0, h.begin);
         trf__copies_end();
         __syncthreads();
         TRF__UNROLLED for (int i = 0; i < 2; i++) {

@@ -26,8 +26,7 @@
 #error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
-                                           defined anew */
+#if defined(TRF__GPU_ON_CPU)            /* tests run on the CPU: they define these names */
 #include TRF__GPU_ON_CPU
 #else
 #include <cublasLt.h>
@@ -74,8 +73,7 @@ typedef struct trf__cuda {
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the stage of the next upload */
     cudaStream_t recorder;      /* the stream of ops while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
-                                                           NULL */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: this one, or NULL */
     /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
     int64_t lists_asked;
     int cannot_record;
@@ -163,8 +161,7 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
-   memory. */
+/* The same for a block of TRF__CUDA_THREADS threads. shared: memory for a number a warp. */
 template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
     x = trf__of_warp(x, both);

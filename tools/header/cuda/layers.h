@@ -98,8 +98,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, c
     });
 }
 
-/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
-   order. */
+/* A block for each list of equal ids, a thread for each column: it adds the rows in order. */
 template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
@@ -214,8 +213,7 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
     return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
 }
 
-/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
-   each. */
+/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of 64 rows or more. */
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
@@ -279,8 +277,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
     });
 }
 
-/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
-   pieces. */
+/* sum (=, +=) the columns of x (rows, columns). More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x, int64_t rows, int64_t columns, int first)
 {
@@ -294,8 +291,7 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
     }
 }
 
-/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
-   16 bits. */
+/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Sums are floats, whatever activations are. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -328,8 +324,7 @@ TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
-                                                           NaN */
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0: NaN stays */
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
     return h * (kind == TRF_GELU ? trf__gpu_normal(h)

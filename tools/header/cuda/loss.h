@@ -34,8 +34,8 @@ typedef struct trf__cuda_loss {
 } trf__cuda_loss;
 
 TRF__FN size_t trf__cuda_loss_scratch_layout(void *work, const trf_device *device, int64_t rows,
-                                             int64_t vocab,
-                                  int64_t d, int paired, trf__cuda_loss *to)
+                                             int64_t vocab, int64_t d, int paired,
+                                             trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
     int64_t chunk = trf__cuda_chunk(rows, vocab, d);

@@ -11,8 +11,7 @@
 
 // >>cuda-norm
 //
-// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
-// shared memory.
+// The formulas and the order of passes are in >>add_norm. A warp has a row: no shared memory.
 
 /* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
    passes, so a lane reads only what it wrote itself. */
@@ -52,9 +51,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         squares = trf__warp_sum(squares);
         float r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
-                             : 0));
+            float n = (trf__get<A>(s, row * d + c) - mean) * r;
+            trf__put<A>(j.y, row * d + c, fmaf(n, j.gain[c], j.bias ? j.bias[c] : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -128,8 +126,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
-   pieces. */
+/* dgain and dbias come first, as ds may overwrite dy. More than cuda->sums holds: in pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
     int64_t most = TRF__CUDA_SUMS / 2;

@@ -14,8 +14,7 @@
 // are added in a fixed order.
 
 /* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
-   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
-   are. */
+   is (k, n), or stored as (n, k) with turn_b. narrow: A, B are bf16; narrow_d: D, bias. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -33,23 +32,20 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     });
 }
 
-/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
-   bytes. */
+/* aligned: the largest power of two up to 16 that divides all addresses and bytes of rows. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
-        (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+        (uint64_t)(uintptr_t)p->d | (uint64_t)(uintptr_t)p->bias | 16 |
+        (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4) |
+        (uint64_t)p->ldd * (p->narrow_d ? 2 : 4);
     trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
-                       p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+                        p->narrow_d, p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
 /* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
-   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
-   FNV-1a.) */
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (FNV-1a) */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -78,9 +74,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
         : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
-                                                                     CUDA_R_32F);
+    cublasComputeType_t sums = p->narrow ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, sums, CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
     if (!s) \
         s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
@@ -121,8 +116,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     return s;
 }
 
-/* Issues a product. The heuristic takes long, so its result is kept for the shape
-   (trf__plan_of). */
+/* Issues a product. The heuristic takes long: trf__plan_of keeps its result for the shape. */
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -157,8 +151,7 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
     trf__on_device here(run->device.index);
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
-                                           device unusable */
+    (void)cudaGetLastError();           /* clears it: with little memory the device still works */
     return NULL;
 }
 
@@ -203,15 +196,13 @@ template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const 
     trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
 }
 
-/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
-   downloaded. */
+/* Activations in 16 bits become floats in the workspace piece by piece, then are downloaded. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *to) {
-        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
-    }
+    if (run->element == sizeof *to)
+        return trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
@@ -259,9 +250,8 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
-    if (run->element == sizeof *from) {
-        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
-    }
+    if (run->element == sizeof *from)
+        return trf__cuda_upload(run, to, from, (size_t)n * sizeof *from);
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);

@@ -88,8 +88,7 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row, of which there are
-   trf__gpu_kept_count. */
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
 TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);

@@ -80,14 +80,13 @@ TRF__FN const trf__backend *trf__host_backend(int32_t vector_bytes)
 /* The backend of a device, or NULL if this build has none. */
 TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
-    const trf__backend *host;
 #if defined(TRF_WITH_CUDA)
     if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
     if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (device->kind != TRF_DEVICE_CPU) return NULL;
-    host = trf__host_backend(device->vector_bytes);
+    const trf__backend *host = trf__host_backend(device->vector_bytes);
     return host ? TRF__BACKEND(host) : NULL;
 }
 
@@ -282,10 +281,11 @@ TRF__FN const char *trf__cblas_refused(void)
 }
 #endif
 
-/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
-TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
+/* Starts threads. If large products are for CBLAS (cpu->blas), prepares it, or decides that it is
+   not used. */
+TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
-    (void)err;
+    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
     if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
@@ -301,24 +301,13 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
     return TRF_OK;
 }
 
-/* Undoes the counting of trf__products_open. OpenBLAS keeps its buffers. */
-TRF__FN void trf__products_close(trf__cpu *cpu)
+/* OpenBLAS keeps its buffers. */
+TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
 {
 #if TRF__ASK_OPENBLAS
     if (cpu->gate) trf__openblas_count(-cpu->threads);
 #endif
     cpu->gate = NULL;
-}
-
-TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
-    return trf__products_open(cpu, err);
-}
-
-TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
-{
-    trf__products_close(cpu);
     trf__team_close(cpu->team, hooks);
 }
 
@@ -479,16 +468,11 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
    build does not have them, or the device is not valid. */
 TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights weights)
 {
-    const char *kernel;
-    int format;
-    switch (weights) {
-    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
-    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
-    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
-    default: return NULL;
-    }
+    const int bf16 = weights == TRF_WEIGHTS_BF16, int8 = weights == TRF_WEIGHTS_INT8;
+    if (!bf16 && !int8 && weights != TRF_WEIGHTS_FULL) return NULL;
     if (!device || trf__device_check(device, NULL)) return NULL;
-    kernel = trf__backend_of(device)->kernel(device, format);
+    const char *kernel = trf__backend_of(device)->kernel(device, bf16 ? TRF__BF16
+                                                         : int8 ? TRF__INT8 : TRF__FLOAT32);
 #if !defined(TRF_NO_CBLAS)
     if (device->products == TRF_PRODUCTS_AUTO && kernel && !strcmp(kernel, "CBLAS") &&
         trf__cblas_refused()) return "built-in";
@@ -499,19 +483,18 @@ TRF__FN const char *trf__product_kernel(const trf_device *device, trf_weights we
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *int8, *why = NULL;
+    const char *why = NULL;
     trf_error err;
-    size_t used;
     if (!text || !bytes) return NULL;
     snprintf(text, bytes, "%s\n", trf__build_info());
-    used = strlen(text);
+    size_t used = strlen(text);
     if (trf__device_check(&on, &err)) {
         snprintf(text + used, bytes - used, "%s", err.message);
         return text;
     }
-    full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
-    bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
-    int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
+    const char *full = trf__product_kernel(&on, TRF_WEIGHTS_FULL);
+    const char *bf16 = trf__product_kernel(&on, TRF_WEIGHTS_BF16);  /* NULL: numbers are doubles */
+    const char *int8 = trf__product_kernel(&on, TRF_WEIGHTS_INT8);
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS

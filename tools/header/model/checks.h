@@ -110,8 +110,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
-   the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, PAD as the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra, const char *side, int64_t *rows,
                                    int64_t *longest, trf_error *err)
@@ -152,15 +151,6 @@ TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *
     int eos = begins && c->kind == TRF_DECODER_ONLY ? 2 : !c->target_eos;
     return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), eos,
                            begins || c->target_eos, side, rows, longest, err);
-}
-
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    for (int32_t i = 0; i < x->count; i++)
-        TRF__FAIL_IF(x->lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
-                     "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
 }
 
 /* Checks an option source_tagged. */

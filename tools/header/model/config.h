@@ -15,8 +15,7 @@
 // >>config         presets and checks
 //
 // Presets fill in every field. trf_config_check names the first field whose value is wrong. Every
-// call that takes a configuration (create, load) checks all of it, so later chapters may rely on
-// it.
+// call that takes a configuration (create, load) checks all of it, so later chapters rely on it.
 //
 // Each options struct has one table, by which it is checked, written to files and read from them.
 // The table has a row for every field that is a number: type, name, smallest and largest value, and
@@ -57,8 +56,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
     if ((unsigned)preset >= TRF_PRESET_COUNT) return config;
     trf__config_conventions(&config, 0);
     config.norm_place = TRF_PRE_NORM;
-    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
-                                                           own */
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings */
     config.encoder_layers = config.decoder_layers = sizes[preset][0];
     config.d_model = sizes[preset][1];
     config.d_ff = sizes[preset][2];
@@ -88,8 +86,7 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 }
 
 /* Special ids lie in the vocabulary and differ: else a token and an end of sentence would look
-   alike. -1 is no id; only eos must be one. bos may be eos: a model that begins with the token that
-   ends. */
+   alike. -1 is no id; only eos must be one. bos may be eos: one id for both. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {

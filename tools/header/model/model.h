@@ -39,12 +39,10 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
-                                               layout.format */
+    void *packed; size_t packed_bytes;      /* packed alone (trf_model_pack), in layout.format */
     void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
-                                   texts */
+    trf__meta *metadata;        /* the program's entries, sorted by key; then their texts */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };
@@ -119,23 +117,20 @@ TRF_API trf_status trf_config_check(const trf_config *config, trf_model_size *si
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     int64_t vocab = trf__n_logits(c);
-    int64_t own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
-                at->generator_w != at->tgt_embed;
-    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
-    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
-        : 0;
-    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+    int64_t source = at->embed[0].w, target = at->embed[1].w, w = at->generator.w;
+    n.source_embedding = source >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = target >= 0 && target != source ? c->target_vocab * d : 0;
+    n.positions = ((at->positions[0] >= 0) + (at->positions[1] >= 0)) * d
                 * (c->max_length + (int64_t)c->position_offset) + c->segments * d
-                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                + ((at->distances[0] >= 0) + (at->distances[1] >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
-    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+    n.generator = (w >= 0 && w != source && w != target) * vocab * d +
+        (at->generator.b >= 0 ? vocab : 0) +
         trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
         trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
-        n.encoder_feed_forward
-            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
-            n.decoder_norms
-            + n.generator;
+        n.encoder_feed_forward + n.encoder_norms + n.decoder_attention + n.cross_attention +
+        n.decoder_feed_forward + n.decoder_norms + n.generator;
     n.memory = trf__layout_memory(&layout);
     *size = n;
     return TRF_OK;
@@ -190,17 +185,15 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
         n.generator += 2 * (double)c->d_model *
             ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
-        n.decoder_projections
-            + n.decoder_attention + n.cross_projections + n.cross_attention +
-            n.decoder_feed_forward + n.generator;
+        n.decoder_projections + n.decoder_attention + n.cross_projections + n.cross_attention +
+        n.decoder_feed_forward + n.generator;
     *counts = n;
     return TRF_OK;
 }
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
-   all. */
+/* A model without weights: configuration, names, offsets of layers first..end-1; end 0: all. */
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -226,17 +219,7 @@ TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
-                                              trf_error *err)
-{
-    *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(config, err));
-    return trf__stage_without_weights(out, config, 0, 0, err);
-}
-
-/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
-   zero. */
+/* Allocates the parameters. The caller writes them all. The padding of rows is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -272,22 +255,13 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
     return trf__model_kept(out, trf__model_weights(*out, err));
 }
 
-/* A new model's warning, if it computes with this file's own ops and they were compiled to be
-   slow. */
+/* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
 {
     if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
         trf__log(&model->config.hooks, TRF_LOG_WARNING,
                  "transformer.h was compiled without optimisation; with -O2 it is many times "
                  "faster");
-}
-
-/* Waits for the weights of a new model. */
-TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
-{
-    TRF__TRY(trf__model_kept(model, (*model)->run.backend->sync(&(*model)->run, err)));
-    trf__warn_if_slow(*model);
-    return TRF_OK;
 }
 
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
@@ -333,7 +307,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    return trf__model_made(model, err);
+    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    trf__warn_if_slow(m);
+    return TRF_OK;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)

@@ -30,34 +30,33 @@ enum {
 
 /* field, condition, which stages have it (in), name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,      source, trf__holds_source_embedding(c, in), \
+    X(embed[0].w,     source, trf__holds_source_embedding(c, in), \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,      target && !trf__shares_embedding(c), \
+    X(embed[1].w,     target && !trf__shares_embedding(c), \
       in->embeds[1] || (in->projects && c->tying == TRF_TIED_DECODER), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
-    X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
+    X(generator.w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
       in->projects, \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,    target && c->generator_bias, in->projects, \
+    X(generator.b,    target && c->generator_bias, in->projects, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
     X(head_w,         trf__has_labels(c), in->projects, \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
     X(head_b,         c->head, in->projects, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
-    X(src_positions,  source && learned, in->embeds[0], \
+    X(positions[0],   source && learned, in->embeds[0], \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(tgt_positions,  target && learned, in->embeds[1], \
+    X(positions[1],   target && learned, in->embeds[1], \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(src_distances,  source && relative, in->n[0] > 0, \
+    X(distances[0],   source && relative, in->n[0] > 0, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(tgt_distances,  target && relative, in->n[1] > 0, \
+    X(distances[1],   target && relative, in->n[1] > 0, \
       "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(src_segments,   c->segments > 0, in->embeds[0], \
+    X(segments,       c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
-/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
-   there; and where w begins among the packed matrices, by format. A norm: where gain and bias
-   begin. */
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, or -1; and where w
+   begins among the packed matrices, by format. A norm: where gain and bias begin. */
 typedef struct trf__affine {
     int64_t w, b, out, in;
     int32_t param;                      /* the number of w's parameter */
@@ -78,20 +77,18 @@ typedef struct trf__sublayer_spec {
     int heads, kv_heads, d_head, causal;    /* of attention */
     int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
-    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
-                                                 a row of its memory: see >>sublayers */
+    int64_t projected, hidden, memory;  /* kept of a row; memory: of its row (>>sublayers) */
 } trf__sublayer_spec;
 
+/* Two of a kind: of the encoder and of the decoder. */
 typedef struct trf__model_params {
-#define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
-    TRF__MODEL_PARAMS(TRF__X)
-#undef TRF__X
-    trf__norm_params embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
+    int64_t positions[2], distances[2], segments, head_w, head_b;   /* offsets, or -1 */
+    trf__norm_params embed_norm[2], final_norm[2];
+    trf__affine embed[2];               /* of tokens */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
-    trf__norm_params head_norm;             /* of the layer of a masked head */
+    trf__norm_params head_norm;         /* of the layer of a masked head */
     trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
-    trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__model_params;
 
 typedef struct trf__param {
@@ -108,8 +105,7 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 /* The layers of a stage, and what comes with them. The layers of a model are numbered along the
    chain: those of the encoder, then those of the decoder. */
 typedef struct trf__layer_range {
-    int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
-                                   many */
+    int32_t first[2], n[2];     /* the first layer of the encoder and decoder, and how many */
     int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
     int ends[2];                /* 1: the stack's last layer, and so its last norm */
     int projects;               /* 1: the last layer of all, and so the projection and the loss */
@@ -152,12 +148,10 @@ typedef struct trf__layout {
     trf__model_params model;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed, format;         /* 1: matrices of products are not in the arena, but packed
-                                   elsewhere in this format; */
+    int packed, format;         /* 1: matrices are packed elsewhere in this format; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
-    size_t packed_bytes[TRF__FORMATS];      /* of all packed matrices: those of products, and in
-                                               small formats embeddings */
+    size_t packed_bytes[TRF__FORMATS];      /* of products, and in small formats of embeddings */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
@@ -292,7 +286,6 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     if (tied) *a = outer->generator;
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
-        a->w = decoder ? outer->tgt_embed : outer->src_embed;
         a->param = trf__param_named(layout, decoder ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
@@ -311,37 +304,29 @@ TRF__FN void trf__add_norm_params(trf__layout *layout, const trf_config *c, trf_
         norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
-/* The layer before the head's matrix (trf_config.head_layer). */
-TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
+/* The layer before the head's matrix and its norm (trf_config.head_layer), and the second head
+   (trf_config.sequence_labels): its layer, then its matrix. */
+TRF__FN void trf__add_heads(trf__layout *layout, const trf_config *c)
 {
-    static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
-    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
-    trf__affine *a = &layout->model.head_layer;
-    trf__norm_params *norm = &layout->model.head_norm;
-    a->w = a->b = norm->gain = norm->bias = -1;
-    if (!c->head_layer) return;
-    a->out = a->in = c->d_model;
-    a->biased = 1;
-    trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
-    if (c->head == TRF_HEAD_MASKED) trf__add_norm_params(layout, c, norm, NULL, 0, norms);
-}
-
-/* The second head (trf_config.sequence_labels): its layer, then its matrix. */
-TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
-{
-    static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
+    static const char *const names[3][2] = {{"head.layer.weight", "head.layer.bias"},
+                                            {"sequence.layer.weight", "sequence.layer.bias"},
                                             {"sequence.weight", "sequence.bias"}};
-    trf__affine *parts[2];
-    parts[0] = &layout->model.sequence_layer;
-    parts[1] = &layout->model.sequence_head;
-    for (int i = 0; i < 2; i++) {
+    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
+    trf__model_params *at = &layout->model;
+    trf__affine *const parts[3] = {&at->head_layer, &at->sequence_layer, &at->sequence_head};
+    const int32_t layer = c->head_layer ? c->d_model : 0, labels = c->sequence_labels;
+    const int32_t outs[3] = {layer, labels ? layer : 0, labels};
+    at->head_norm.gain = at->head_norm.bias = -1;
+    for (int i = 0; i < 3; i++) {
         trf__affine *a = parts[i];
         a->w = a->b = -1;
-        a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
+        a->out = outs[i];
         a->in = c->d_model;
         a->biased = 1;
-        if (a->out)
-            trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (!a->out) continue;
+        trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+        if (i == 0 && c->head == TRF_HEAD_MASKED)
+            trf__add_norm_params(layout, c, &at->head_norm, NULL, 0, norms);
     }
 }
 
@@ -408,6 +393,7 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__layer_range *in = &layout->range;
+    trf__model_params *at = &layout->model;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c);
     int learned = c->positions == TRF_POSITIONS_LEARNED;
@@ -419,36 +405,30 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
-    layout->model.field = \
-        (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    at->field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->model.tgt_embed = layout->model.src_embed;
+    if (target && trf__shares_embedding(c)) at->embed[1].w = at->embed[0].w;
     if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
-        layout->model.generator_w = layout->model.tgt_embed;
+        at->generator.w = at->embed[1].w;
     if (c->head) {          /* the generator of such a model */
-        layout->model.generator_w = trf__has_labels(c) ? layout->model.head_w
-            : layout->model.src_embed;
-        layout->model.generator_b = layout->model.head_b;
+        at->generator.w = trf__has_labels(c) ? at->head_w : at->embed[0].w;
+        at->generator.b = at->head_b;
     }
-    layout->model.generator.w = layout->model.generator_w;
-    layout->model.generator.param =
+    at->generator.param =
         trf__param_named(layout, trf__has_labels(c) ? "head.weight"
                          : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
                          : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
-    layout->model.generator.b = layout->model.generator_b;
-    layout->model.generator.out = trf__n_logits(c);
-    layout->model.generator.in = d;
+    at->generator.out = trf__n_logits(c);
+    at->generator.in = d;
     layout->absent = !in->projects;
-    if (target || c->head) trf__add_packed(layout, &layout->model.generator, TRF__FLOAT32);
-    layout->model.embed[0].w = layout->model.embed[1].w = -1;
+    if (target || c->head) trf__add_packed(layout, &at->generator, TRF__FLOAT32);
     layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
     layout->absent = !in->embeds[1];
     if (target) trf__add_embedding(layout, c, 1);
     layout->absent = !in->projects;
-    trf__add_head_layer(layout, c);
-    trf__add_sequence_head(layout, c);
+    trf__add_heads(layout, c);
     trf__lay_out_norms(layout, c);
     for (int stack = 0; stack < 2; stack++)
         for (int i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);

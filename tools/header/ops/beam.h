@@ -36,10 +36,9 @@
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
 // lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
 // tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
-// can be taken at all and there is no answer yet, the best row ends there with
-// TRF_ENDED_NO_TOKEN and log-probability minus infinity. With
-// TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
-// infinity.
+// can be taken at all and there is no answer yet, the best row ends there with TRF_ENDED_NO_TOKEN
+// and log-probability minus infinity. With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty
+// answer has length 0; its score is minus infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
@@ -210,8 +209,7 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
     for (g = 0; g < n; g++) beam->taken[g] = 0;
 }
 
-/* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
-   none. */
+/* Takes the best continuation that has a place and is not taken yet. NULL: there is none. */
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
@@ -364,8 +362,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
-    /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
-       now */
+    /* the worst kept answer must beat what live hypotheses can reach (bound), or have now */
     double hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
                                                  : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;

@@ -24,8 +24,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->vocab = vocab;
 }
 
-/* Begins the search with one live row without tokens. If no token is allowed at all, it is done at
-   once. */
+/* Begins the search with one live row without tokens. If no token is allowed, it is done. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
@@ -38,8 +37,7 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
-/* The order of precedence: a token of the prefix, EOS at the limit, then the search's own
-   choice. */
+/* In this order: a token of the prefix, EOS at the limit, the search's own choice. */
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
@@ -65,8 +63,7 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
-/* An ending given up had the score of its length; a continuation could still have reached its
-   bound. */
+/* An ending given up had the score of its length; a continuation could have reached its bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
     double ending = trf__beam_score(beam, beam->lost_eos, beam->n + beam->search.count_eos);
@@ -225,8 +222,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
 
 // >>beam-results   what a step leaves behind: tokens and parents, and in the end answers
 
-/* After a step with live rows: their last tokens, and the rows of the previous step that they
-   continue. */
+/* After a step with live rows: their last tokens, and the rows before that they continue. */
 TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
 {
     return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;

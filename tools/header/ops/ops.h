@@ -67,12 +67,9 @@ typedef struct trf__act trf__act;
 /* The numbers that change from step to step. They lie in one block on the device, so that a
    recorded step can be played again with new ones. */
 typedef struct trf__now {
-    uint32_t key0, key1, step;          /* key and counter of every random decision: the seed, and
-                                           the number of the update */
-    double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
-                                                   slots (trf__tally) */
-    double sequence_weight;             /* of a sequence's label; that of a token weighs 1
-                                           (trf__sequence_weight) */
+    uint32_t key0, key1, step;          /* of random decisions: seed, number of the update */
+    double learning_rate, source_tokens;        /* source_tokens: of this batch, for the tallies */
+    double sequence_weight;             /* of a sequence's label; that of a token weighs 1 */
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
@@ -85,11 +82,9 @@ typedef struct trf__limits {
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
-    int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
-                                           and of what training adds to; */
+    int64_t arena, block, gradients;    /* addresses: activations, what changes, gradients; */
     int64_t teachers;                   /* of what teachers say */
-    int64_t variant;                    /* distinguishes lists of one object that are equal
-                                           otherwise */
+    int64_t variant;                    /* tells otherwise equal lists of an object apart */
     trf__limits limits;                 /* the arena is cut by these */
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
@@ -106,10 +101,8 @@ typedef struct trf__run {
     trf_hooks hooks;
     size_t element;                     /* bytes of one number of an activation */
     int format;                         /* of packed weights, if the object's device packs them */
-    void *state;                        /* the backend's own: threads and scratch, or streams and
-                                           plans */
-    const void *process;                /* the CPU's: a trf__process, the one instance for all runs
-                                           (see >>tiles) */
+    void *state;                        /* the backend's own: scratch, threads, streams, plans */
+    const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
     int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
@@ -142,8 +135,7 @@ typedef struct trf__mat {
    splitting a batch changes none. NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout. An element is kept if its 16 random bits are >= threshold; kept elements are
-   scaled. */
+/* One dropout. An element is kept and scaled if its 16 random bits are >= threshold. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
@@ -241,8 +233,7 @@ typedef struct trf__rotation {
     const trf_real *table;              /* (positions, width) cosines, then sines */
     const int32_t *position;            /* (rows) */
     int64_t rows, ld;
-    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by the negative
-                                                   angles */
+    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by -angle */
 } trf__rotation;
 
 /* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
@@ -270,8 +261,7 @@ typedef struct trf__bias {
     const trf_real *numbers;            /* the caller's, or NULL: (queries, keys) for all spans, or
                                            with keys 0 a block (n_query, n_key) for each; -infinity
                                            hides a key */
-    const int64_t *pairs;               /* (n_spans) how many pairs of a query and a key the spans
-                                           before have */
+    const int64_t *pairs;               /* (n_spans) pairs (query, key) of the spans before */
     int64_t queries, keys;
     int per_head;                       /* 1: each head has numbers of its own, one after another */
 } trf__bias;
@@ -322,8 +312,7 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
-                                           norm, the sum alone */
+    trf__act *s, *y;                    /* may be x; s may be NULL if sub is; y NULL: no norm */
     void *converted;                    /* y once more, as converted rows; or NULL */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
@@ -348,19 +337,16 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* the rows of every span become one row, (n_spans, d); the
-                                           gradient goes the other direction */
+typedef struct trf__pool {              /* each span's rows become a row of (n_spans, d), or back */
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s is the n_query rows from row `query` on */
-    int64_t n_spans, d, most;           /* so many rows of each span count, or all if it has
-                                           fewer */
+    int64_t n_spans, d, most;           /* most: so many rows of each span count, or all it has */
 } trf__pool;
 
 // >>loss-jobs      the arguments of the ops of loss, optimizer and search
 //
-// These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
-// search.
+// These ops carry numbers across rows: sums of a step, the norm of gradients, a search's state.
 
 /* Sums over target tokens. With pairs the first three are half the sums over all rows. */
 typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
@@ -368,8 +354,7 @@ typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf_
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
     trf__sums *sums;                    /* set to the sums over these rows, or NULL */
-    trf_real *slots;                    /* the same sums, added to the TRF__TALLIES numbers after
-                                           the gradients; or NULL */
+    trf_real *slots;                    /* the sums, added to the tallies of the step; or NULL */
     void *work;                         /* scratch of loss_scratch bytes */
     trf__act *dx;
     trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: no gradients;
@@ -386,8 +371,7 @@ typedef struct trf__loss {
                                    zero_column; its entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
-    int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
-                                           multiplied by sequence_weight */
+    int of_sequences;                   /* 1: of sequence_labels; gradients times sequence_weight */
     int64_t pairs;                      /* > 0: rows r and pairs + r, r < pairs, are two passes over
                                            one token. Gradients are those of half the sum of
                                            row_loss, and of consistency times the sum of their
@@ -409,14 +393,18 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
-                                           aligned */
+    TRF__TALLIES = 32                   /* a multiple of 16: parts of gradients stay aligned */
 };
+
+/* X(0 or 1: of sequences, field of trf__sums, tally) */
+#define TRF__TALLIED(X) \
+    X(0, loss, LOSS) X(0, nll, NLL) X(0, correct, CORRECT) X(0, tokens, TOKENS) \
+    X(0, divergence, DIVERGENCE) X(1, loss, SEQUENCE_LOSS) X(1, correct, SEQUENCE_CORRECT) \
+    X(1, tokens, SEQUENCE_TARGETS) X(1, divergence, SEQUENCE_DIVERGENCE)
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-/* The result of `clip` for one step. adam reads it on the device; the report of the step is made
-   from it. */
+/* The result of `clip` for one step. adam reads it on the device, and so does the step's report. */
 typedef struct trf__clip_result {
     trf__sums sums[2];                  /* of tokens, and of sequence_labels */
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
@@ -429,8 +417,7 @@ typedef struct trf__clip_result {
 
 /* A piece of one parameter: the unit of work of clip and adam. */
 typedef struct trf__param_tile {
-    int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
-                                           have not seen */
+    int64_t begin, n, missed;           /* missed: while frozen, unseen by its moments */
     int32_t decay;
 } trf__param_tile;
 
@@ -523,8 +510,7 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
-    trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
-                                           the phrases */
+    trf__phrases phrases;               /* sizes alone: the most of a sentence; beams have them */
     int32_t n_phrase_next;
     int32_t *phrase_next;           /* (rows, n_phrase_next) ids that continue a phrase, or -1; */
     trf_real *phrase_next_scores;                   /* and their logits */
@@ -541,12 +527,9 @@ typedef struct trf__top {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[3];                  /* ids that are never returned, or -1; they still count in
-                                           the softmax */
-    const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
-                                           index 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this id and `ends`, which also
-                                           leave the softmax */
+    int32_t banned[3];                  /* ids never returned, or -1; the softmax counts them */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; or this id, at index 0; */
+    int32_t eos;                        /* TRF__NOT_EOS: not this nor `ends`, nor in the softmax */
     trf_ends ends;
     double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
                                            tokens that are in the softmax: 0, or less without ends;
@@ -554,8 +537,7 @@ typedef struct trf__top {
     trf__rules rules;
     trf_real *mixed;                    /* (rows, vocab) what `mix` has made, instead of x w^T + b;
                                            it may change. NULL: one model */
-    int scores;                         /* 1: `mixed` are not log-probabilities of a distribution,
-                                           and are taken as they are */
+    int scores;                         /* 1: `mixed` are no log-probabilities; taken as is */
 } trf__top;
 
 /* Adds one model to what an ensemble says of the next token. l = log-softmax of x w^T + b:
@@ -609,31 +591,24 @@ typedef struct trf__beam {
     int32_t n_prefix;
     int32_t unscored;           /* so many of them do not count in S, */
     int32_t uncounted;          /* and so many do not count in L */
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
-                                   model's beginning */
-    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
-                                   after them */
+    int32_t least;              /* tokens before EOS may come: min_length, a prompt */
+    int32_t hidden;             /* first tokens, not in the answer: phrases begin after them */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
-                                   those finished */
+    int32_t width;              /* most that may live: `beam`, with `shrink` less those finished */
     int32_t done;
     int32_t n_finished;         /* finished hypotheses; */
-    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
-                                   TRF_STOP_HEURISTIC */
+    int32_t n_kept, keep;       /* the best are kept: n_best, or `beam` for TRF_STOP_HEURISTIC */
     trf__phrases phrases;
-    double dropped;             /* the best score that anything given up so far could have
-                                   reached; */
+    double dropped;             /* the best score that anything given up could have reached */
     int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
-                                       endings */
+    double lost_token, lost_eos;    /* largest sums given up in this step: going on, ending */
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
-    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>beam-groups) */
+    trf__chosen *chosen;        /* (groups, candidates * beam) of this step, best first in each */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -663,8 +638,7 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
-                                           or NULL without sources */
+    trf__span *self, *cross;            /* (rows); (models, places) of live sentences, or NULL */
     int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new

@@ -104,8 +104,7 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* Counter of the Philox block for keys 8 * block .. + 7 of one query; see >>attention for the order
-   of its bits. */
+/* Counter of the Philox block for keys 8 * block .. + 7 of one query (>>attention: its bits). */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     /* up to 2^17 blocks, 2^20 queries and 2^27 heads have different counters */
@@ -124,8 +123,7 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers. squares: the sum of squared distances from the mean (RMS: from
-   0). */
+/* The factor of a row of d numbers. squares: sum of squared distances from the mean (RMS: 0). */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
     if (rule == TRF_NORM_ANNOTATED)
@@ -208,8 +206,7 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 #endif
 
-/* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
-   training. */
+/* Stores the sums of a loss, and adds them to the step's tallies. now NULL: no training. */
 TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;
@@ -220,19 +217,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sum
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
     if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
-    if (l->pairs)
-        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
-                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
-    if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
-        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
-        return;
-    }
-    trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
-    trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
-    trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
-    trf__tally_add(l->slots, TRF__TALLY_TOKENS, sums->tokens);
+#define TRF__X(second, field, tally) \
+    if (l->of_sequences == second && (l->pairs || TRF__TALLY_##tally < TRF__TALLY_DIVERGENCE)) \
+        trf__tally_add(l->slots, TRF__TALLY_##tally, sums->field);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
+    if (l->of_sequences) return;    /* the loss of tokens has begun the tallies */
     trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
@@ -247,16 +237,11 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
 {
     trf__clip_result *v = j->clip_result;
     trf__sums *sums = v->sums;
-    sums[0].loss = trf__tally(j->slots, TRF__TALLY_LOSS);
-    sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
-    sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
-    sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
-    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
-    sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
-    sums[1].nll = 0;
-    sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
-    sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
-    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
+    TRF__ZERO(sums[1]);
+#define TRF__X(second, field, tally) \
+    sums[second].field = trf__tally(j->slots, TRF__TALLY_##tally);
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;

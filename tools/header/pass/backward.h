@@ -43,7 +43,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->back.first;
     if (sub.attention.bias.table) {
-        sub.dbias = g + stack->distances;
+        sub.dbias = g + pass->layout->model.distances[stack->decoder];
         sub.partial = pass->back.partial;
         /* all layers share the numbers, and the last layer comes first */
         sub.first_bias = sub.first && layer->is.layer == stack->n_sublayers / stack->per_layer - 1;
@@ -81,8 +81,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* The backward pass of the embedding's norm and of the dropout behind it: ds becomes the gradient
-   of the sum. */
+/* Back through the embedding's norm and the dropout behind it: ds becomes the sum's gradient. */
 TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *stack)
 {
     trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
@@ -102,17 +101,17 @@ TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *s
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
+    const trf__affine *embed = &pass->layout->model.embed[stack->decoder];
     trf__embed_gradient e;
     e.d = c->d_model;
-    e.vocab = stack->vocab;
+    e.vocab = embed->out;
     e.positions = c->max_length;
-    e.dweight = pass->back.gradients + stack->embed;
+    e.dweight = pass->back.gradients + embed->w;
     e.dtable = NULL;
     if (stack->positions >= 0) {
         trf_real *table = pass->back.gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->back.first && c->position_offset > 0)      /* the rows in front, which no token
-                                                           reads */
+        if (pass->back.first && c->position_offset > 0)      /* rows that no token reads */
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }
@@ -226,24 +225,22 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_act
     trf__project_dx(&pass->run, dy, pass->back.dsub, trf__weight(pass, layer), rows, d, d, 0);
 }
 
-/* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
-   wherever that is. */
-TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+/* From the gradient of what a head's matrix multiplies, in din or dencoded, to that of the
+   encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass, int second)
 {
-    trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    trf__act *from = second ? pass->back.dencoded : pass->back.din;
+    trf__act *to = second ? pass->back.ds : pass->back.dencoded;
+    trf__pool p = trf__pool_of(pass, to, from, second);
+    const int pools = second || trf__pools(pass->config);
+    const trf__act *x = second ? pass->sequence.pooled : pools ? pass->decoder.embedded
+                      : pass->encoder.out;
     if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &pass->head, pass->back.din, trf__head_rows(pass),
-                                 pass->decoder.rows);
-    if (!trf__pools(pass->config)) return pass->back.din;
+        trf__head_layer_backward(pass, second ? &pass->sequence.layer : &pass->head, from, x,
+                                 second ? p.n_spans : pass->decoder.rows);
+    if (!pools) return from;
     pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.dencoded;
-}
-
-/* The rows of both copies of a batch are pairs. */
-TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
-{
-    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
-    l->consistency = o->consistency;
+    return to;
 }
 
 /* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
@@ -257,49 +254,41 @@ TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
     l->entropy *= 1 - l->share;
 }
 
-/* The loss and the gradients of the second head. Returns what it adds to the gradient of the
-   encoder's result: in ds. */
-TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
+/* The loss of a head (trf__pass_loss) and its gradients; dx is that of what its matrix multiplies.
+   The sums of the loss are stored after the gradients. */
+TRF__FN void trf__head_loss(const trf__pass *pass, const trf_train_options *o, int second,
+                            trf__act *dx)
 {
-    const trf__sequence_head *second = &pass->sequence;
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
-    p.most = 1;
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    trf__loss loss = trf__pass_loss(pass, o, second);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.dencoded;
+    loss.dx = dx;
     loss.dw = pass->back.gradients + head->w;
-    loss.db = pass->back.gradients + head->b;
+    loss.db = trf__at(pass->back.gradients, head->b);
     loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
+    /* the rows of both copies of a batch are pairs */
+    loss.pairs = pass->copies > 1 ? loss.rows / 2 : 0;
+    loss.consistency = o->consistency;
+    if (!second) trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
-    if (pass->config->head_layer)
-        trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
-                                 loss.rows);
-    pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->back.ds;
 }
 
-/* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
-   after the gradients. Without a head, din becomes the gradient of the decoder's result, and
-   dencoded is returned, to which the decoder will add. With a head, the gradient of the encoder's
-   result is returned, without the part of a second head: *more becomes that part. */
+/* The loss of the batch, and the gradients of projection and head. Without a head, din becomes the
+   gradient of the decoder's result, and dencoded is returned, to which the decoder will add. With a
+   head, the gradient of the encoder's result is returned, without the part of a second head: *more
+   becomes that part. */
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
-    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    loss.slots = pass->back.gradients + pass->layout->n_weights;
-    loss.dx = pass->back.din;
-    loss.dw = pass->back.gradients + pass->layout->model.generator_w;
-    loss.db = trf__at(pass->back.gradients, pass->layout->model.generator_b);
-    loss.first = pass->back.first;
-    trf__loss_pairs(pass, o, &loss);
-    trf__loss_teachers(pass, &loss);
-    pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__head_loss(pass, o, 0, pass->back.din);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
-    const trf__act *dout = trf__head_backward(pass);
-    if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
+    const trf__act *dout = trf__head_backward(pass, 0);
+    if (pass->config->sequence_labels) {
+        trf__head_loss(pass, o, 1, pass->back.dencoded);
+        *more = trf__head_backward(pass, 1);
+    }
     return dout;
 }
 

@@ -47,7 +47,7 @@ TRF__FN void trf__operands_positions(const trf__pass *pass, const trf__stack *st
     if (c->positions == TRF_POSITIONS_ALIBI) sub->attention.bias.alibi = 1;
     if (c->positions == TRF_POSITIONS_RELATIVE) {
         trf__bias *bias = &sub->attention.bias;
-        bias->table = pass->weights.plain + stack->distances;
+        bias->table = pass->weights.plain + pass->layout->model.distances[stack->decoder];
         bias->row_of = pass->buckets + stack->decoder * trf__distances(c);
         bias->reach = c->relative_distance;
         bias->rows = c->relative_buckets;
@@ -146,7 +146,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
-    int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
+    int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!views->attention[kind]) return;
     for (int64_t s = 0; s < in.n_spans; s++) {
@@ -171,8 +171,7 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
     pass->run.backend->fetch(&pass->run, to, state, numbers);
 }
 
-/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
-   result. */
+/* The two streams (>>pass) before sublayer i: its input, and what is added to its result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
@@ -231,7 +230,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->model.embed[stack == &pass->decoder]);
+    e.weight = trf__weight(pass, &pass->layout->model.embed[stack->decoder]);
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
@@ -283,14 +282,23 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 // >>forward-head   the rows that a head projects
 
-TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from,
+                               int second)
 {
     trf__pool p;
     p.to = to; p.from = from;
     p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
     p.d = pass->config->d_model;
-    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    p.most = second || pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
     return p;
+}
+
+/* y (rows, a->out) = x times a matrix of the model, and its bias. */
+TRF__FN void trf__project_by(const trf__pass *pass, const trf__affine *a, trf__act *y,
+                             const trf__act *x, int64_t rows)
+{
+    trf__project_rows(&pass->run, y, x, 0, trf__weight(pass, a), trf__plain(pass, a->b), rows,
+                      a->out, a->in);
 }
 
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
@@ -299,8 +307,7 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
 {
     const trf__affine *layer = to->layer;
     trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
-    trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
-                 layer->out, layer->in);
+    trf__project_by(pass, layer, to->h, x, rows);
     TRF__ZEROED(trf__activate, a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
     a.kind = to->activation;
@@ -310,34 +317,19 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-/* The rows that a head projects: the encoder's, or one for each sequence. */
-TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
+/* What the matrix of a head multiplies: the encoder's rows or a pooled row of each sequence, after
+   the head's layer if it has one. */
+TRF__FN trf__act *trf__head_forward(const trf__pass *pass, int second)
 {
-    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
-}
-
-/* Leaves in sequence.x what the second head's matrix multiplies. */
-TRF__FN void trf__sequence_forward(trf__pass *pass)
-{
-    trf__sequence_head *second = &pass->sequence;
-    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
-    p.most = 1;
-    pass->run.backend->pool(&pass->run, &p);
-    second->x = second->pooled;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
-    second->x = second->layer.y;
-}
-
-/* Leaves in decoder.out what the head's matrix multiplies. */
-TRF__FN void trf__head_forward(trf__pass *pass)
-{
-    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
-    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
-    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
-    if (!pass->config->head_layer) return;
-    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
-    pass->decoder.out = pass->head.y;
+    const trf__head_acts *head = second ? &pass->sequence.layer : &pass->head;
+    trf__act *pooled = second ? pass->sequence.pooled : pass->decoder.embedded;
+    trf__pool p = trf__pool_of(pass, pooled, pass->encoder.out, second);
+    int pools = second || trf__pools(pass->config);
+    trf__act *x = pools ? pooled : pass->encoder.out;
+    if (pools) pass->run.backend->pool(&pass->run, &p);
+    if (!pass->config->head_layer) return x;
+    trf__head_layer(pass, head, x, second ? p.n_spans : pass->decoder.rows);
+    return head->y;
 }
 
 /* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
@@ -348,8 +340,9 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
         if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
         else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     }
-    if (sides & TRF__HEAD) trf__head_forward(pass);
-    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
+    if (sides & TRF__HEAD) pass->decoder.out = trf__head_forward(pass, 0);
+    if (sides & TRF__HEAD && pass->config->sequence_labels)
+        pass->sequence.x = trf__head_forward(pass, 1);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -370,11 +363,6 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
-TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
-{
-    return trf__plain(pass, pass->layout->model.generator_b);
-}
-
 /* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
    else reads them after the last norm. */
 TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
@@ -391,50 +379,46 @@ TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
 {
     trf__scale_states(pass, x, rows);
-    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->model.generator),
-                 trf__generator_bias(pass), rows, trf__n_logits(pass->config),
-                 pass->config->d_model);
+    trf__project_by(pass, &pass->layout->model.generator, y, x, rows);
 }
 
-/* The loss of the batch, row by row, without gradients. Scales the decoder's states. */
-TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
+/* The op that adds the logits of the decoder's rows to those of other models. Scales the states.
+   The caller sets the rows, and how the model counts. */
+TRF__FN trf__mix trf__mix_of(const trf__pass *pass, trf_real *logits, int first)
 {
-    const trf_config *c = pass->config;
-    TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
-    l.row_loss = pass->loss.row_loss;
-    l.row_nll = pass->loss.row_nll;
-    l.sums = pass->loss.sums;
-    l.work = pass->loss.scratch;
-    l.x = pass->decoder.out;
-    l.w = trf__weight(pass, &pass->layout->model.generator);
-    l.bias = trf__generator_bias(pass);
-    l.targets = pass->decoder.device.targets;
-    l.numbers = pass->numbers[1];
-    l.labels = (int)c->label_kind;
-    l.rows = pass->decoder.rows;
-    l.d = c->d_model;
-    trf__scale_states(pass, pass->decoder.out, l.rows);
-    return l;
+    const trf__affine *head = &pass->layout->model.generator;
+    TRF__ZEROED(trf__mix, j);
+    trf__scale_states(pass, pass->decoder.out, pass->decoder.rows);
+    j.logits = logits;
+    j.w = trf__weight(pass, head);
+    j.bias = trf__plain(pass, head->b);
+    j.vocab = head->out; j.d = head->in;
+    j.first = first;
+    return j;
 }
 
-/* The same for the labels of sequences. */
-TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
+/* The loss of the batch, row by row, without gradients, with the smoothing of these options (NULL:
+   none). second: of the labels of sequences; else scales the decoder's states. */
+TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, const trf_train_options *o, int second)
 {
     const trf_config *c = pass->config;
-    const trf__affine *head = &pass->layout->model.sequence_head;
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
     TRF__ZEROED(trf__loss, l);
-    trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
-    l.row_loss = pass->sequence.row_loss;
-    l.row_nll = pass->sequence.row_nll;
-    l.sums = pass->loss.sums + 1;
+    trf__smooth(&l, o ? o->label_smoothing : 0, o ? (int)o->smoothing_rule : 0, head->out, c->pad);
+    l.row_loss = pass->loss.row_loss[second];
+    l.row_nll = pass->loss.row_nll[second];
+    l.sums = pass->loss.sums + second;
     l.work = pass->loss.scratch;
-    l.x = pass->sequence.x;
+    l.x = second ? pass->sequence.x : pass->decoder.out;
     l.w = trf__weight(pass, head);
     l.bias = trf__plain(pass, head->b);
-    l.targets = pass->sequence.device;
-    l.rows = pass->encoder.n_self;
+    l.targets = second ? pass->sequence.device : pass->decoder.device.targets;
+    l.numbers = pass->numbers[1];
+    l.labels = (int)c->label_kind;
+    l.rows = second ? pass->encoder.n_self : pass->decoder.rows;
     l.d = c->d_model;
-    l.of_sequences = 1;
+    l.of_sequences = second;
+    if (!second) trf__scale_states(pass, pass->decoder.out, l.rows);
     return l;
 }

@@ -80,20 +80,6 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     }
 }
 
-/* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
-TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
-{
-    const trf__run *run = &pass->run;
-    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
-    if (bytes == 0) return TRF_OK;
-    pass->weights.packed = run->backend->alloc(run, bytes);
-    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
-                 "no memory for a copy of the weights");
-    pass->weights.packed_bytes = bytes;
-    trf__pack_weights(pass);
-    return TRF_OK;
-}
-
 /* The model's device with this number of threads; 0: with its own. */
 TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 {
@@ -139,10 +125,9 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
-    if (!model->packed || run->format == model->layout.format) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "weights",
-                     "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s cannot be made "
-                     "of that", names[model->layout.format], names[run->format]);
+    return TRF__OK_IF(!model->packed || run->format == model->layout.format, TRF_E_STATE, -1,
+                      "weights", "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s "
+                      "cannot be made of that", names[model->layout.format], names[run->format]);
 }
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
@@ -161,16 +146,24 @@ TRF__FN trf_status trf__pass_alloc(trf__pass *pass, const trf__limits *limits,
     return trf__pass_resize(pass, limits, err);
 }
 
-/* Sublayers, and packed weights if it does not train. What is there after a failure,
-   trf__pass_leave frees. */
+/* Sublayers, and packed weights if it does not train and the device uses them. What is there after
+   a failure, trf__pass_leave frees. */
 TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
                                    const trf__limits *limits, const trf_train_options *o,
                                    trf_error *err)
 {
+    const trf__run *run = &pass->run;
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
     TRF__TRY(trf__pass_alloc(pass, limits, o, err));
-    return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
+    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
+    if (o || model->packed || bytes == 0) return TRF_OK;
+    pass->weights.packed = run->backend->alloc(run, bytes);
+    TRF__FAIL_IF(!pass->weights.packed, TRF_E_NOMEM, -1, "weights",
+                 "no memory for a copy of the weights");
+    pass->weights.packed_bytes = bytes;
+    trf__pack_weights(pass);
+    return TRF_OK;
 }
 
 /* Opens a pass of another model that computes on this run, which is open. */
@@ -225,18 +218,15 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
     const trf__model_params *outer = &layout->model;
+    const trf__affine *const others[5] = {&outer->generator, &outer->head_layer,
+        &outer->sequence_layer, &outer->sequence_head, &outer->embed[0]};
     for (int32_t i = 0; i < layout->n_parts; i++) {
         if (layout->specs[i].in.param == param) return &layout->specs[i].in;
         if (layout->specs[i].out.param == param) return &layout->specs[i].out;
     }
-    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
-    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
-    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
-        return &outer->sequence_layer;
-    if (outer->sequence_head.out && outer->sequence_head.param == param)
-        return &outer->sequence_head;
-    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
-        : &outer->embed[1];
+    for (int i = 0; i < 5; i++)
+        if (others[i]->out && others[i]->param == param) return others[i];
+    return &outer->embed[1];
 }
 
 /* Memory of such a model. Packing writes every byte of a matrix, and nothing lies between them. */
@@ -271,9 +261,9 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 
 TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
 {
-    if (run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES) return TRF_OK;
-    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
-                     run->backend->name);
+    return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
+                      TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                      run->backend->name);
 }
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
@@ -288,7 +278,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     TRF__TRY(trf__needs_packing(&run, err));
-    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
     if (status == TRF_OK) {
@@ -314,7 +304,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
     if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
-        trf__model_without_weights(&model, config, err))
+        trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     size_t packed = model->layout.packed_bytes[run.format];

@@ -53,8 +53,7 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
 }
 
 /* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a
-   sublayer has four: +0 attention weights, +1 inner layer, +2 residual; no stack has 4096
-   sublayers. */
+   sublayer has four: +0 attention weights, +1 inner layer, +2 residual. No stack has 4096. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
@@ -81,7 +80,8 @@ TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__sublayer_spec *parts = stack->specs;
+    const trf__sublayer_spec *parts = pass->layout->specs +
+        (stack->decoder ? pass->encoder.n_sublayers : 0);
     int pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (int i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -108,29 +108,14 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
+    stack.embed_shared = generator ||
+        (decoder ? range->projects && c->tying == TRF_TIED_DECODER
+                 : range->embeds[1] && trf__shares_embedding(c));
+    stack.begins = decoder ? 0 : c->source_bos;
+    stack.ends = decoder ? c->target_eos : c->source_eos;
     if (!layout) return stack;
-    if (decoder) {
-        stack.specs = layout->specs ? layout->specs + trf__per_layer(c, 0) * range->n[0] : NULL;
-        stack.vocab = c->target_vocab;
-        stack.embed = layout->model.tgt_embed;
-        stack.positions = layout->model.tgt_positions;
-        stack.distances = layout->model.tgt_distances;
-        stack.embed_shared = generator || (range->projects && c->tying == TRF_TIED_DECODER);
-        stack.ends = c->target_eos;
-        stack.shifts = 1;
-        stack.self_map = TRF_DECODER_SELF;
-    } else {
-        stack.specs = layout->specs;
-        stack.vocab = c->source_vocab;
-        stack.embed = layout->model.src_embed;
-        stack.positions = layout->model.src_positions;
-        stack.distances = layout->model.src_distances;
-        stack.segments = layout->model.src_segments;
-        stack.embed_shared = generator || (range->embeds[1] && trf__shares_embedding(c));
-        stack.begins = c->source_bos;
-        stack.ends = c->source_eos;
-        stack.self_map = TRF_ENCODER_SELF;
-    }
+    stack.positions = layout->model.positions[decoder];
+    if (!decoder) stack.segments = layout->model.segments;
     stack.embed_norm = layout->model.embed_norm[decoder];
     stack.final_norm = layout->model.final_norm[decoder];
     return stack;
@@ -307,8 +292,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__pass bigger = *pass;
     bigger.plan.limits = *limits;
     trf__pass size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
-                                                                   sublayers' pointers */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move them */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);

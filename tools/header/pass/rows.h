@@ -49,8 +49,7 @@ TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, in
                       "%d follows %d", sequence, k, ids[k], ids[k - 1]);
 }
 
-/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
-   them. */
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many have them. */
 TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
                                       trf_error *err)
 {
@@ -162,8 +161,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
         }
     }
     for (most = 8; padded && most < stack->max_keys; most *= 2) {}
-    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
-                                                                  record */
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes */
 }
 
 /* Writes the second copy behind the first one. */
@@ -226,11 +224,11 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (int32_t k = 0; k < n; k++, row++) {
-            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            int32_t id = k - (stack->decoder ? 1 : stack->begins);
             /* EOS and the last id change places */
             if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
                 id = 2 * x->lengths[i] - 1 - id;
-            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+            l->ids[row] = id < 0 ? (stack->decoder ? trf__start_id(c) : c->bos)
                         : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;
@@ -369,15 +367,17 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
-    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
+    for (int32_t i = 0; source && pass->encoder.tagged && i < batch->source.count; i++)
+        TRF__FAIL_IF(batch->source.lengths[i] == 0, TRF_E_INVALID_ARG, i, "source",
+                     "source sequence %d is empty, but source_tagged needs its tag", i);
     need->sentences = trf__sequences_of(batch, sides);
     TRF__FAIL_IF(trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies,
                  TRF_E_LIMIT, -1, "consistency",
                  "with consistency a batch may have at most %d tokens", INT32_MAX / pass->copies);
-    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                     "source has %d sequence%s, but target has %d", batch->source.count,
-                     trf__plural(batch->source.count), batch->target.count);
+    return TRF__OK_IF(!source || !target || batch->source.count == batch->target.count,
+                      TRF_E_INVALID_ARG, -1, "target",
+                      "source has %d sequence%s, but target has %d", batch->source.count,
+                      trf__plural(batch->source.count), batch->target.count);
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if

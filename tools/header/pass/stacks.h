@@ -10,13 +10,11 @@
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
-                                                                rows of the head */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };       /* sides; HEAD: the head's rows */
 
 typedef struct trf__sublayer {
     trf__sublayer_spec is;
-    trf__norm_params next_norm;         /* the norm that follows: its own, or with pre-norm the next
-                                           one's */
+    trf__norm_params next_norm;         /* that follows: its own; pre-norm: the next one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
@@ -38,12 +36,9 @@ typedef struct trf__lists {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* layer i begins at number i * self_layer or i *
-                                           cross_layer */
-    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
-                                                           or 0 */
-    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
-                                              NULL: its area */
+    trf__act *self, *cross;             /* layer i begins at i * self_layer, i * cross_layer */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: cross; self or 0 */
+    const int32_t *backpointers;        /* (rows, stride) slots of own tokens; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -53,14 +48,9 @@ typedef struct trf__stack {
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__sublayer_spec *specs;             /* their descriptions, in the layout */
-    int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
-    int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
-    trf_attention_kind self_map;        /* which maps its self-attention has */
-    /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
-    int64_t embed, positions, distances, segments;
+    int64_t positions, segments;        /* where learned positions and segments begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__norm_params embed_norm;            /* of embeddings, or gain -1 */
     trf__norm_params first_norm;            /* pre-norm: in front of the first sublayer */
@@ -82,8 +72,7 @@ typedef struct trf__views {
     const trf_tensor *attention[TRF_ATTENTION_KIND_COUNT];      /* of each sequence */
     trf_real *states[2];                /* of the encoder and of the decoder: the first of these */
     int64_t rows[2];                    /* rows, which a state has so many of */
-    trf_real *map;                      /* scratch on the device: the attention of one sequence in
-                                           one layer */
+    trf_real *map;                      /* scratch on the device: attention of one sequence */
 } trf__views;
 
 /* The parts of a pass, each with one duty. */
@@ -120,9 +109,8 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* counts changes of the trainer's options, and of the address of
-                                   what the slots of a stage share: a list of ops that was recorded
-                                   before such a change is not played again */
+    int options_set;            /* counts changes of options, and of what slots of a stage share:
+                                   lists recorded before one are not played again */
     /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
@@ -134,10 +122,10 @@ typedef struct trf__pass_back {
     void *who;
 } trf__pass_back;
 
-/* Losses of rows and their sums, in the arena. */
+/* Losses of rows and their sums, in the arena: of the rows of the target, and of sequences. */
 typedef struct trf__pass_losses {
     void *scratch;
-    double *row_loss, *row_nll;
+    double *row_loss[2], *row_nll[2];
     trf__sums *sums;
 } trf__pass_losses;
 
@@ -154,7 +142,6 @@ typedef struct trf__head_acts {
 typedef struct trf__sequence_head {
     trf__act *pooled, *x;               /* (sentences, d); x: what its matrix multiplies */
     trf__head_acts layer;
-    double *row_loss, *row_nll;
     int32_t *host, *device;             /* (sentences) labels, or -1 */
 } trf__sequence_head;
 
@@ -163,8 +150,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     int training, sides;                /* sides: of a batch, that its layers read */
-    int projects;                       /* 1: it has the last layer, so the projection and the
-                                           loss */
+    int projects;                       /* 1: it has the last layer, so projection and loss */
     trf__pass_weights weights;
     trf__pass_plan plan;
     trf__pass_block block;
@@ -172,21 +158,16 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
-    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
-                                           trf__loss.numbers is */
+    float *numbers[2];                  /* host, device: (rows, n_labels) as in trf__loss */
     trf__sequence_head sequence;
-    int copies;                         /* of a batch in its rows: 2 while a trainer with
-                                           consistency learns, else 1 */
+    int copies;                         /* of a batch: 2 while a trainer with consistency learns */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>read takes from this batch, or NULL */
-    trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
-                                           to embeddings, or (longest, rotary_width) rotations; or
-                                           NULL */
-    int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
-                                           (trf__distance_row) */
+    trf_real *table;                    /* of positions: (longest, d_model) added to embeddings, or
+                                           (longest, rotary_width) rotations; or NULL */
+    int32_t *buckets;                   /* of distances, encoder first (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *converted;                /* (rows) the input of the next sublayer as converted rows,
-                                           if the backend has them; or NULL */
+    trf__act *converted;                /* the next sublayer's input as converted rows, or NULL */
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
@@ -318,8 +299,6 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
-    second->row_loss = TRF__TAKE(double, cursor, sentences);
-    second->row_nll = TRF__TAKE(double, cursor, sentences);
     trf__take_head(cursor, pass, &second->layer, sentences, 0);
     if (!pass->layout) return;
     pass->head.layer = &pass->layout->model.head_layer;
@@ -345,9 +324,13 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
 TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
-    int64_t rows = pass->plan.limits.target_rows;
-    pass->loss.row_loss = TRF__TAKE(double, cursor, rows);
-    pass->loss.row_nll = TRF__TAKE(double, cursor, rows);
+    const trf__limits *l = &pass->plan.limits;
+    for (int k = 0; k < 2; k++) {
+        int64_t rows = k == 0 ? l->target_rows
+                     : c->sequence_labels && pass->projects ? l->sentences : 0;
+        pass->loss.row_loss[k] = TRF__TAKE(double, cursor, rows);
+        pass->loss.row_nll[k] = TRF__TAKE(double, cursor, rows);
+    }
     pass->loss.sums = TRF__TAKE(trf__sums, cursor, c->sequence_labels ? 2 : 1);
     pass->loss.scratch = NULL;
     if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))

@@ -57,22 +57,17 @@ typedef struct trf__operands {
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation, gate;
-    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
-                                           v are */
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds q, k and v */
     trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
     int converted, hidden_converted;    /* 1: x, hidden are converted rows (>>ops) */
-    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
-                                                         `projected`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
-       hidden */
+    /* backward: gradients of parameters; scratch for those of projected, memory and hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
-    trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
-                                           trf__attention_gradient */
-    int first, first_bias;              /* 1: the parameters' gradients, dbias are set, not added
-                                           to */
+    trf_real *dbias, *partial;          /* of distances, or NULL; see trf__attention_gradient */
+    int first, first_bias;              /* 1: set, not added to: parameters' gradients, dbias */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
@@ -84,11 +79,6 @@ TRF__FN void trf__project_rows(const trf__run *run, trf__act *y, const trf__act 
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
     l.converted = converted;
     run->backend->linear(run, &l);
-}
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
-{
-    trf__project_rows(run, y, x, 0, w, b, rows, out, in);
 }
 
 /* The rows of in_w that make keys and values. */
@@ -123,8 +113,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
-   it. */
+/* The weights of all heads, for span number s. `span` is the host's copy of it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
                                  const trf__span *span, trf_real *maps)
 {
@@ -142,8 +131,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     }
 }
 
-/* Turns queries and keys, or their gradients back. Keys follow the queries in a row, or are in
-   `fresh`. */
+/* Turns queries and keys, or their gradients back. Keys follow queries, or are in `fresh`. */
 TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf__act *projected,
                               trf__act *fresh, int back)
 {
@@ -162,16 +150,6 @@ TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf
     run->backend->rotate(run, &r);
 }
 
-/* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
-                                    const trf__act *x, const trf__act *m)
-{
-    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
-                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
-    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
-    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
-}
-
 /* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                     const trf__act *x, const trf__act *m)
@@ -181,7 +159,10 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     a.out = sub->hidden;
     a.converted = sub->hidden_converted;
     a.stats = sub->stats;
-    trf__attention_project(run, sub, x, m);
+    trf__project_rows(run, sub->projected, x, sub->converted, sub->in_w, sub->in_b, sub->rows,
+                      sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m, m == x && sub->converted);
+    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
     if (sub->slots) {
         trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
@@ -262,8 +243,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
                         add_memory);
 }
 
-/* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
-   together. */
+/* The mirror of forward: the output matrix first. Both matrices' gradients are one call. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
                                         const trf__act *dy, const trf__act *x)
 {

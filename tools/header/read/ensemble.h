@@ -152,19 +152,13 @@ TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf
 {
     const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
-    trf__mix j;
-    trf__scale_states(pass, stack->out, stack->rows);
-    j.sum = sum; j.logits = logits;
-    j.x = stack->out;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
-    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, logits, k == 0);
+    j.sum = sum; j.x = stack->out; j.rows = stack->rows;
+    j.weight = e->weights[k]; j.rule = (int)e->rule;
     pass->run.backend->mix(&pass->run, &j);
 }
 
-/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
-   it. */
+/* Two models' log-probabilities of one token as one: l of model k, and those before. */
 TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
 {
     double weight = e->weights[k];

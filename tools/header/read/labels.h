@@ -41,9 +41,9 @@ TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, i
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
-        trf__loss loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        trf__loss loss = trf__pass_loss(pass, NULL, 0);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, fresh, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll[0],
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
         for (int64_t r = 0; r < pass->decoder.rows; r++, to++)
@@ -110,15 +110,6 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
     return trf__batch_needs(&reader->pass, batch, TRF__SOURCE, need, &rows, err);
 }
 
-/* Computes the rows of the part that the pass has. */
-TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
-{
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
-                             pass->encoder.rows * pass->config->d_model);
-    return pass->run.backend->sync(&pass->run, err);
-}
-
 /* The pooling that the model's metadata name. */
 TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooling, trf_error *err)
 {
@@ -129,8 +120,7 @@ TRF__FN trf_status trf__model_pooling(const trf_model *model, trf_pooling *pooli
     *pooling = (trf_pooling)i;
     return i < TRF_POOL_MODEL ? TRF_OK
         : trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                    "the model's metadata \"pooling\" must be mean, first or max, got %s",
-                    name);
+                    "the model's metadata \"pooling\" must be mean, first or max, got %s", name);
 }
 
 /* One vector of n rows. v: (d) for sums in the order of the rows. */
@@ -171,7 +161,10 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
         TRF__GROW(trf_real, reader->rows, reader->rows_capacity,
                   pass->encoder.rows * d, &pass->run.hooks);
-        TRF__TRY(trf__encode_part(pass, reader->rows, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, reader->rows, pass->encoder.out,
+                                 pass->encoder.rows * d);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
         for (rows = reader->rows, i = 0; i < pass->n_sentences; i++) {
             int64_t n = pass->encoder.host.self[i].n_query;
             trf__pool_rows(vectors->data + at++ * d, reader->numbers, rows, n, d, pooling, unit);
@@ -183,13 +176,20 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
 
 // >>labels-read    logits, and the probabilities of labels
 
-/* Computes the logits of the pass's rows in the reader's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, trf_error *err)
+/* Computes the logits of the pass's rows in the reader's scratch memory. second: those of the
+   second head, which has a row for each sequence. */
+TRF__FN trf_status trf__logits_in_work(trf_reader *reader, trf__pass *pass, int second,
+                                       trf_error *err)
 {
-    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    const trf__affine *head = second ? &pass->layout->model.sequence_head
+                                     : &pass->layout->model.generator;
+    int64_t rows = second ? pass->n_sentences : pass->decoder.rows;
     TRF__TRY(trf__workspace_reserve(&pass->run, &reader->work,
-                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)reader->work.memory, pass->decoder.out, rows);
+                                    trf__bytes(rows, trf__bytes(head->out, pass->run.element)),
+                                    err));
+    if (!second) trf__scale_states(pass, pass->decoder.out, rows);
+    trf__project_by(pass, head, (trf__act *)reader->work.memory,
+                    second ? pass->sequence.x : pass->decoder.out, rows);
     return TRF_OK;
 }
 
@@ -235,18 +235,6 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
     }
 }
 
-/* The same of the second head, which has a row for each sequence. */
-TRF__FN trf_status trf__second_in_work(trf_reader *r, trf__pass *pass, trf_error *err)
-{
-    const trf__affine *head = &pass->layout->model.sequence_head;
-    int64_t rows = pass->n_sentences;
-    TRF__TRY(trf__workspace_reserve(&pass->run, &r->work,
-                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)r->work.memory, pass->sequence.x, trf__weight(pass, head),
-                 trf__plain(pass, head->b), rows, head->out, head->in);
-    return TRF_OK;
-}
-
 /* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
    those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequences *sources,
@@ -263,7 +251,7 @@ TRF__FN trf_status trf__label_logits(trf_reader *r, int32_t k, const trf_sequenc
         const int32_t *lengths = batch.source.lengths;
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(r, pass, err));
+        TRF__TRY(trf__logits_in_work(r, pass, ids < 0, err));
         for (int64_t row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             int64_t n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;

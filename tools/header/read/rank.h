@@ -25,8 +25,7 @@ typedef struct trf__ranking {
     int32_t lengths[TRF__RANKED];
 } trf__ranking;
 
-/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
-   come. */
+/* The order of places of the scores: larger ones first, NaN last, equal ones as they come. */
 TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
 {
     const double *x = (const double *)a, *y = (const double *)b;

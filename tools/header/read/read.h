@@ -210,7 +210,7 @@ TRF__FN trf_status trf__read_parts(trf_reader *r, const trf_batch *batch, int si
         TRF__TRY(trf__view_forward(r, &views, sides, memory ? memory + source * d : NULL, err));
         trf__copy_out(&pass->run, &x->encoded, source, pass->encoder.out, pass->encoder.rows);
         trf__copy_out(&pass->run, &x->decoded, target, pass->decoder.out, pass->decoder.rows);
-        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, err) : TRF_OK;
+        trf_status status = x->logits.data ? trf__logits_in_work(r, pass, 0, err) : TRF_OK;
         if (status == TRF_OK)
             trf__copy_out(&pass->run, &x->logits, target, (trf__act *)r->work.memory,
                            pass->decoder.rows);

@@ -298,7 +298,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.work = h->top_scratch;
     top.x = stack->out;
     top.w = trf__weight(&t->reader.pass, &t->reader.pass.layout->model.generator);
-    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator_b);
+    top.bias = trf__plain(&t->reader.pass, t->reader.pass.layout->model.generator.b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
     top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;

@@ -211,8 +211,7 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
-                                                                           permission */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* write-protected */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -296,8 +295,7 @@ TRF__FN int trf__sync(int fd)
     return result < 0 ? trf__errno() : 0;
 }
 
-/* An interrupted close has closed the file: a second one might close a descriptor of another
-   thread. */
+/* An interrupted close has closed the file: a second one might close another thread's. */
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
@@ -355,8 +353,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 // >>safe-saving    a temporary file, then one rename
 //
 // A file appears as a whole or not at all. It is written under a temporary name in the same folder,
-// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
-// not followed.
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced.
 //
 // A process locks its temporary file as long as that has one of the first four names. A file
 // without a lock was left by a process that has ended, so the next save removes it. A file is
@@ -368,8 +365,7 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
-                               the temporary file */
+    int fd, held, made;     /* held: has the lock, or -1; made: a failure removes the file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
@@ -496,8 +492,7 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
                      "while it was written");
 }
 
-/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
-   failure. */
+/* Flushes, renames, and flushes the folder. The old or the new file survives a power failure. */
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);

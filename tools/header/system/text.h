@@ -44,8 +44,7 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     for (const char *c = text; *c && n + 1 < size; c++) {
         if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
             to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
-                                                                  several */
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';  /* the locale's point, of any length */
     }
     to[n] = 0;
 }

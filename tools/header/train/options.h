@@ -19,10 +19,10 @@
 // gradients, so that one all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
-/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 /* A batch of usual size: a checkpoint plans for no more, and validation without limits has it. */
 enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST = 128 };
 
+/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 TRF_API trf_train_options trf_train_defaults(void)
 {
     TRF__ZEROED(trf_train_options, o);
@@ -68,8 +68,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
-/* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
-   state. */
+/* The formulas stand at trf_schedule. Computed from the step alone: resuming needs no state. */
 TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w = (double)options->warmup;
@@ -91,12 +90,12 @@ TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_m
 
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double done;
     if (!options) return 0;
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
     double rate = trf__scheduled_rate(options, d_model, options->cooldown);
-    done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
+    double done = (double)(step - options->cooldown) /
+        (double)(options->total_steps - options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 

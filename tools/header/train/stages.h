@@ -179,53 +179,34 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
     return trf__shape_check(x, name, at[0] + at[1], pass->config->d_model, err);
 }
 
-/* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
-   what follows the rows in `from`. Each copy of a batch is padded. */
-TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
-                                       int64_t rows, int64_t padded)
+/* Copies rows between the host and an activation, which is padded to so many: with `fetch` to the
+   host, else from there, and its other rows become zero. Returns what follows the host's rows. Each
+   copy of a batch is padded. */
+TRF__FN trf_real *trf__move_rows(const trf__pass *pass, trf__act *act, trf_real *rows, int64_t n,
+                                 int64_t padded, int fetch)
 {
     const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    if (rows == 0) return from;
-    if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    for (int k = 0; k < pass->copies; k++, from += n)
-        run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
-    return from;
+    int64_t d = pass->config->d_model, numbers = n / pass->copies * d;
+    if (n == 0) return rows;
+    if (!fetch && n < padded) run->backend->zero(run, act, trf__bytes(padded * d, run->element));
+    for (int k = 0; k < pass->copies; k++, rows += numbers) {
+        trf__act *at = trf__act_at(run, act, k * (padded / pass->copies) * d);
+        if (fetch) run->backend->fetch(run, rows, at, numbers);
+        else run->backend->feed(run, at, rows, numbers);
+    }
+    return rows;
 }
 
-/* Copies rows of an activation, padded to so many, to the host. Returns what follows in `to`. */
-TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf__act *from,
-                                  int64_t rows, int64_t padded)
-{
-    const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
-    for (int k = 0; rows > 0 && k < pass->copies; k++, to += n)
-        run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
-                                                 k * (padded / pass->copies) * d), n);
-    return to;
-}
-
-/* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
-   those of the decoder to `decoder`. */
-TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
-                            trf__act *decoder)
+/* Copies rows of another stage from the host, or with `fetch` for another stage to the host, where
+   they are after the next sync: first those of the encoder, then those of the decoder. */
+TRF__FN void trf__seam_move(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
+                            trf__act *decoder, int fetch)
 {
     const trf__pass *pass = &slot->pass;
     int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    const trf_real *from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
-    trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
-}
-
-/* Copies rows for another stage to the host. They are there after the next sync. */
-TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, const trf__act *encoder,
-                             const trf__act *decoder)
-{
-    const trf__pass *pass = &slot->pass;
-    int64_t at[2];
-    if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    trf_real *to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
-    trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
+    trf_real *rows = trf__move_rows(pass, encoder, x->data, at[0], pass->encoder.rows, fetch);
+    trf__move_rows(pass, decoder, rows, at[1], pass->decoder.rows, fetch);
 }
 
 // >>stage-calls    forward and backward of one micro-batch
@@ -310,15 +291,6 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     return trf__pass_reserve(&t->pass, &full, err);
 }
 
-/* One of the two passes of a slot, with the random numbers of its batch. */
-TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* trf_stage_forward in a free slot, without the position in the data. */
 TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
                                       const trf_tensor *in, trf_tensor *out, trf_error *err)
@@ -343,9 +315,9 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
-    trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
-    TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
-    trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
+    trf__seam_move(at, 0, in, pass->encoder.embedded, pass->decoder.embedded, 0);
+    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
+    trf__seam_move(at, 1, out, pass->encoder.out, pass->decoder.out, 1);
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -381,13 +353,12 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
-    trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
+    trf__seam_move(at, 1, dout, pass->back.dencoded, pass->back.din, 0);
     TRF__ZERO(sums);
-    trf_status status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
-        trf__seam_fetch(at, 0, din,
-                        pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
-                        pass->back.ds);
+        trf__act *first = pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded;
+        trf__seam_move(at, 0, din, first, pass->back.ds, 1);
         status = pass->run.backend->sync(&pass->run, err);
     }
     if (status == TRF_OK && report && pass->projects)

@@ -43,9 +43,11 @@ TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const
     t->pass.run.backend->accumulate(&t->pass.run, &a);
 }
 
-/* Sums those gradients of a round that begin at `begin` and are not summed yet. */
-TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
+/* Sums those gradients of a round that begin at `begin` and are not summed yet: also as told by the
+   backward pass. */
+TRF__FN void trf__sum_from(void *trainer, int64_t begin)
 {
+    trf_trainer *t = (trf_trainer *)trainer;
     const trf_train_options *o = &t->options;
     const trf__run *run = &t->pass.run;
     trf_real *g = trf__round_gradients(t, t->round) + begin;
@@ -57,14 +59,7 @@ TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
     t->unsummed = begin;
 }
 
-/* As told by the backward pass. */
-TRF__FN void trf__sum_layer(void *trainer, int64_t begin)
-{
-    trf__sum_from((trf_trainer *)trainer, begin);
-}
-
-/* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
-   last. */
+/* Ends the sums of a round: first the last layer and the loss, at last the embeddings. */
 TRF__FN void trf__sum_round(trf_trainer *t)
 {
     const trf__layout *layout = &t->model->layout;
@@ -80,18 +75,6 @@ TRF__FN void trf__sum_round(trf_trainer *t)
     t->unsummed = t->n_gradients;
 }
 
-/* 1: sums can begin while backward still computes. A device that plays recorded lists of ops calls
-   nothing in between. */
-TRF__FN int trf__sums_at_once(const trf_trainer *t)
-{
-    return t->options.all_reduce && t->pass.run.backend->on_host;
-}
-
-TRF__FN int trf__sums_begun(const trf_trainer *t)
-{
-    return t->round > 0 || t->unsummed < t->n_gradients;
-}
-
 /* The gradients after the last round: the sum of all parts. */
 TRF__FN trf_real *trf__summed_gradients(const trf_trainer *t)
 {
@@ -105,17 +88,13 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     trf_real slots[TRF__TALLIES];
     *tokens = (double)t->target_rows;
     while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
-    if (t->reduce_failed) {
-        trf_trainer_discard_gradients(t);
-        return trf__fail(err, TRF_E_BACKEND, -1, "all_reduce",
-                         "the all_reduce hook failed; the gradients were discarded, and nothing "
-                         "was updated");
-    }
+    TRF__FAIL_IF(t->reduce_failed, TRF_E_BACKEND, -1, "all_reduce",
+                 "the all_reduce hook failed; the gradients were discarded, and nothing was "
+                 "updated");
     if (!t->options.all_reduce) return TRF_OK;
     run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
                            sizeof slots);
-    trf_status status = run->backend->sync(run, err);
-    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
+    TRF__TRY(run->backend->sync(run, err));
     *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
 }
@@ -151,15 +130,12 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 {
     trf__sums batch[2];
     int n = pass->config->sequence_labels ? 2 : 1;
+    TRF__ZERO(batch);
     pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (int i = 0; i < n; i++) {
-        sums[i].loss += batch[i].loss;
-        sums[i].nll += batch[i].nll;
-        sums[i].correct += batch[i].correct;
-        sums[i].tokens += batch[i].tokens;
-        sums[i].divergence += batch[i].divergence;
-    }
+#define TRF__X(second, field, tally) sums[second].field += batch[second].field;
+    TRF__TALLIED(TRF__X)
+#undef TRF__X
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }
@@ -193,6 +169,15 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 
 // >>step-batch     one batch: its parts, its gradients, its place in the data
 
+/* Both passes of a batch, or one, with its random numbers. */
+TRF__FN trf_status trf__run_passes(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
+{
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    trf_status status = trf__pass_train(pass, &t->options, which, err);
+    pass->run.now = NULL;
+    return status;
+}
+
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
@@ -203,10 +188,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
-    pass->run.now = NULL;
-    return status;
+    return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
 }
 
 /* The gradients of a part without pairs. What is new in this step goes to the device all the same:
@@ -256,10 +238,10 @@ TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
 TRF__FN trf_status trf__check_ordinal(const trf_trainer *t, const trf_batch *batch, trf_error *err)
 {
     int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
-    if (batch->ordinal >= 0 && batch->ordinal <= most) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                     "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                     "bits), got %lld", (long long)most, (long long)batch->ordinal);
+    return TRF__OK_IF(batch->ordinal >= 0 && batch->ordinal <= most, TRF_E_INVALID_ARG,
+                      batch->ordinal, "ordinal", "ordinal must be between 0 and %lld (pairs of a "
+                      "step are numbered in 31 bits), got %lld", (long long)most,
+                      (long long)batch->ordinal);
 }
 
 /* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
@@ -285,12 +267,6 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     return TRF_OK;
 }
 
-/* Whether a part has no pairs. */
-TRF__FN int trf__is_empty(const trf_batch *part)
-{
-    return part->source.count == 0 && part->target.count == 0;
-}
-
 /* Adds the gradients of a batch, and the sums of its loss to `sums` and *source_tokens if `sums` is
    not NULL. at_once 1: each layer's gradients are summed over the ranks as soon as they are final.
    After the first part nothing is cancelled: half of a batch could not be removed. */
@@ -307,10 +283,10 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
     for (int32_t round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
         status = trf__round_part(t, batch, round, &part, err);
-        if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
+        if (status == TRF_OK && t->options.parts && !part.source.count && !part.target.count) {
             trf__empty_part(t, round);
         } else if (status == TRF_OK) {
-            pass->back.finished = at_once ? trf__sum_layer : NULL;
+            pass->back.finished = at_once ? trf__sum_from : NULL;
             status = trf__part_backward(t, &part, round, err);
             pass->back.finished = NULL;
             if (status == TRF_OK && sums) status = trf__add_sums(pass, sums, source_tokens, err);
@@ -384,8 +360,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
-    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* exponents of sums that are infinite, and
-                                                           of one with such a number */
+    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
     TRF__SHARED_CHUNK = 16 * TRF__TILE
 };
 
@@ -425,11 +400,11 @@ TRF__FN double trf__exact_get(const trf_real *from)
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
-    if (p->offset == at->src_embed && trf__has_source(c))
+    if (p->offset == at->embed[0].w && trf__has_source(c))
         return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
-    if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
-    if (p->offset == at->src_distances) return c->encoder_layers > 1 ? 1 : 0;
-    return p->offset == at->tgt_distances && c->decoder_layers > 1 ? 2 : 0;
+    if (p->offset == at->embed[1].w) return c->tying == TRF_TIED_DECODER ? 2 : 0;
+    if (p->offset == at->distances[0]) return c->encoder_layers > 1 ? 1 : 0;
+    return p->offset == at->distances[1] && c->decoder_layers > 1 ? 2 : 0;
 }
 
 /* One call of the hook. */
@@ -537,13 +512,6 @@ TRF__FN trf_status trf__exchange(const trf_trainer *t, double *tokens, trf_error
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__stages_decide(trf_trainer *t, double *tokens, trf_error *err)
-{
-    trf_status status = trf__exchange(t, tokens, err);
-    if (status != TRF_OK) trf_trainer_discard_gradients(t);
-    return status;
-}
-
 // >>update         clipping, and one step of Adam
 
 /* Decides over the step, unless all stages have done so, and moves the weights. */
@@ -575,8 +543,9 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
     TRF__TRY(trf__none_in_flight(trainer, err));
-    TRF__TRY(trf__reduce(trainer, &tokens, err));
-    if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
+    trf_status status = trf__reduce(trainer, &tokens, err);
+    if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
+    if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
     if (!(tokens > 0)) {
         trf__drop_gradients(trainer, trainer->behind);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
@@ -628,8 +597,11 @@ TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch
 {
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    trf_status status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
-    if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
+    /* sums can begin while backward still computes, unless a device plays recorded lists of ops */
+    int at_once = trainer->options.all_reduce && trainer->pass.run.backend->on_host;
+    trf_status status = trf__add_batch(trainer, batch, at_once, NULL, err);
+    if (status != TRF_OK && (trainer->round > 0 || trainer->unsummed < trainer->n_gradients))
+        trf_trainer_discard_gradients(trainer);
     TRF__TRY(status);
     return trf_trainer_update(trainer, report, err);
 }
@@ -640,16 +612,12 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
                                  double *source_tokens, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
-    trf__loss loss;
     t->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&t->pass, batch, t->pass.sides, 0, err));
     if (t->written) trf__pack_weights(&t->pass);
     TRF__TRY(trf__pass_forward(&t->pass, t->pass.sides, err));
-    loss = trf__pass_loss(&t->pass, t->options.label_smoothing, (int)t->options.smoothing_rule);
-    run->backend->cross_entropy(run, &loss);
-    if (t->pass.config->sequence_labels) {
-        loss = trf__sequence_loss(&t->pass, t->options.label_smoothing,
-                                  (int)t->options.smoothing_rule);
+    for (int second = 0; second <= (t->pass.config->sequence_labels > 0); second++) {
+        trf__loss loss = trf__pass_loss(&t->pass, &t->options, second);
         run->backend->cross_entropy(run, &loss);
     }
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;

@@ -51,13 +51,8 @@ TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
     const trf__pass *pass = &teachers->passes[k];
     const int64_t rows = pass->decoder.rows;
     trf_real *said = (trf_real *)teachers->said.memory;
-    trf__mix j;
-    trf__scale_states(pass, pass->decoder.out, rows);
-    j.logits = (trf_real *)teachers->logits.memory;
-    j.w = trf__weight(pass, &pass->layout->model.generator);
-    j.bias = trf__generator_bias(pass);
-    j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
-    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
+    trf__mix j = trf__mix_of(pass, (trf_real *)teachers->logits.memory, k == 0);
+    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC;
     for (int64_t row = 0; row < rows; row += j.rows) {
         j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
         j.sum = said + row * j.vocab;
@@ -107,17 +102,6 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
                       (int)k, (int)teacher->config.max_length, (int)model->config.max_length);
 }
 
-/* Opens the pass of a teacher, which may have packed weights. */
-TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
-                                     const trf_trainer *t, trf_error *err)
-{
-    trf__run run = t->pass.run;
-    TRF__ZEROED(trf__limits, limits);
-    limits.longest = limits.copies = 1;
-    if (teacher->packed) run.format = teacher->layout.format;
-    return trf__pass_join(pass, teacher, &run, limits, err);
-}
-
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
@@ -134,14 +118,18 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
                  "labels that are numbers are no distribution that teachers could give");
     for (int32_t k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
     TRF__ZEROED(trf__teachers, made);
+    TRF__ZEROED(trf__limits, limits);
+    limits.longest = limits.copies = 1;
     made.share = share;
-    if (n > 0)
-        made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
+    if (n > 0) made.passes = TRF__NEW_ZEROED(trf__pass, &trainer->options.hooks, n);
     TRF__FAIL_IF(n > 0 && !made.passes, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers",
                  (int)n);
     made.n = n;
-    for (int32_t k = 0; k < n && status == TRF_OK; k++)
-        status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
+    for (int32_t k = 0; k < n && status == TRF_OK; k++) {
+        trf__run run = trainer->pass.run;
+        if (teachers[k]->packed) run.format = teachers[k]->layout.format;
+        status = trf__pass_join(&made.passes[k], teachers[k], &run, limits, err);
+    }
     if (status != TRF_OK) {
         trf__teachers_close(trainer, &made);
         return status;

@@ -37,37 +37,29 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* of each part that this rank computes: n_weights, then
-                                       TRF__TALLIES */
+    trf_real *gradients;            /* of each part of this rank: n_weights, then TRF__TALLIES */
     int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
     trf__param_tile *tiles;
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are
-                                       empty; */
-    int64_t *missed;                /* updates that its moments have not had, less all there were
-                                       when it froze */
+    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    int64_t *missed;                /* updates missed, less the number of all when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
-    trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
-                                       after its last batch; */
-    trf_place before;               /* `behind` when that step began: a corpus may have been moved
-                                       back */
-    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, their
-                                                   pairs, and target rows of this rank */
+    trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
+    trf_place before;               /* `behind` when that step began: a corpus may move back */
+    int64_t micro, sentences, target_rows;      /* since the last update, by this rank */
     int32_t round;                  /* the part of this rank whose gradients are being summed; */
     int64_t unsummed;               /* those from here on are; */
     int reduce_failed;              /* 1: a hook has failed, and is not called again */
-    int written;                    /* the caller has a view of the weights, and may write them
-                                       between steps */
+    int written;                    /* the caller has a view of the weights, and may write them */
     trf_stage *stage;               /* over this trainer, or NULL */
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* those that the model has instead: the average, or the best
-                                       ones; NULL: it has its own */
+    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
@@ -87,31 +79,24 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
-/* Bytes of an arena of the model's weights. */
-TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
-{
-    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
-}
-
 /* Makes an arena of weights unless it is there. `name` is what errors call it. */
 TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
                                       trf_error *err)
 {
-    const trf__run *run = &t->pass.run;
-    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    const trf__layout *layout = &t->model->layout;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(&t->pass.run, trf__arena_bytes(layout));
     return TRF__OK_IF(*arena, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
-                      (long long)t->model->layout.n_weights);
+                      (long long)layout->n_weights);
 }
 
 /* Copies all weights on the device: those of the model, or another arena. */
 TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
 {
-    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__arena_bytes(&t->model->layout));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
 }
 
-/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
-   those. */
+/* Puts other weights into the model. Those of the last update stay in `raw`, for checkpoints. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
     if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
@@ -129,7 +114,8 @@ TRF__FN void trf__weights_own(trf_trainer *t)
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
 {
-    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    const trf__run *run = &t->pass.run;
+    if (*arena) run->backend->release(run, *arena, trf__arena_bytes(&t->model->layout));
     *arena = NULL;
 }
 
@@ -225,8 +211,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
-   counts. */
+/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -475,8 +460,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried
-   with more. */
+/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;

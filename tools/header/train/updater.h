@@ -35,8 +35,8 @@ TRF_API void trf_updater_destroy(trf_updater *updater)
     trf_model *m = &updater->model;
     trf_hooks hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
-    m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
-    trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
+    m->run.backend->release(&m->run, m->weights, trf__arena_bytes(&m->layout));
+    TRF__FREE(&hooks, m->layout.params, m->layout.n_params);
     trf__free(&hooks, updater, sizeof *updater);
 }
 
@@ -115,8 +115,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 /* Uploads weights and gradients, makes the step of a trainer, downloads the weights. A skipped
    step changes none. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
-                                    const trf_tensor *gradients,
-                                    double divisor, trf_step_report *report, trf_error *err)
+                                    const trf_tensor *gradients, double divisor,
+                                    trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
     trf__clip_result made;
