@@ -144,119 +144,107 @@
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
-//                     >>memory >>numbers
+//       >>memory >>numbers
 //   >>levels           the kernels of several processors in one compile
 //   >>vector           sixteen lanes on every machine
-//                     >>lane-moves >>lane-functions
+//       >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
-//                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
+//       >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
-//                     >>shared-loss
+//       >>shared-loss
 //   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//       >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
-//                     >>tiles >>thread-build >>os-threads >>team >>team-open
+//       >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
-//                     >>int8-products >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels
-//                     >>bf16-products >>bf16x3
-//                     >>format-table
-//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-tile >>attention-gradient
-//                     >>add_norm >>pool >>cross_entropy >>number-loss >>divergence >>clip
-//                     >>accumulate >>average >>adam >>top >>top-merge >>mix >>backpointers
-//                     >>reorder >>draw >>draw-filters >>state
+//       >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni >>int8-products
+//       >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3 >>format-table
+//       >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary >>attention
+//       >>attention-rows >>attention-tile >>attention-gradient >>add_norm >>pool >>cross_entropy
+//       >>number-loss >>divergence >>clip >>accumulate >>average >>adam >>top >>top-merge >>mix
+//       >>backpointers >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
-//                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
-//                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs
-//                     >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
+//       >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout >>cuda-embed
+//       >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma >>mma-attention
+//       >>cuda-attention-gradient >>cuda-mma-gradient >>mma-long-gradient >>cuda-norm >>cuda-pool
+//       >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
-//                     >>openblas >>runs
+//       >>openblas >>runs
 //   >>basics           names and tensors
 //   >>text             UTF-8, numbers as text
-//                     >>crc
+//       >>crc
 //   >>system           the operating system: files
-//                     >>regular-files >>safe-saving
+//       >>regular-files >>safe-saving
 //   >>json             reading JSON in place
 //   >>vocab            words and characters as numbers
-//                     >>vocab-tokens >>vocab-learn >>subwords
+//       >>vocab-tokens >>vocab-learn >>subwords
 //   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
-//                     >>bpe >>pieces-text
+//       >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe >>pieces-text
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
-//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
+//       >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-special >>byte-bpe-text
+//       >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal >>byte-bpe-cut
+//       >>byte-bpe-special >>byte-bpe-text
 //   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
-//                     >>vocab-bytes
+//       >>vocab-bytes
 //   >>checks           what a configuration implies; ids and lengths of sequences
 //   >>config           presets and checks
-//                     >>config-checks
+//       >>config-checks
 //   >>padded           parts of a batch, joined pairs, padded arrays
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout >>layout-layers >>layout-whole >>first-values
+//       >>layout >>layout-layers >>layout-whole >>first-values
 //   >>model            configuration + weights + vocabularies
-//                     >>model-counts >>model-create >>model-texts >>model-copies
+//       >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike
-//                     >>pass-open >>pass-grow
-//                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
-//                     >>forward-sublayer
-//                     >>forward-head >>projection >>backward >>backward-stack
+//       >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike >>pass-open
+//       >>pass-grow >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
+//       >>forward-sublayer >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers
-//                     >>reduce >>step >>step-batch >>stage-sums >>update >>stages >>stage-seams
-//                     >>stage-calls >>updater
+//       >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers >>reduce >>step
+//       >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
-//                     >>token-reading >>token-index >>token-resuming >>token-writing
-//                     >>token-adding
+//       >>token-reading >>token-index >>token-resuming >>token-writing >>token-adding
 //   >>corpus           training pairs in batches, and the position among them
-//                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
+//       >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
-//                     >>noise-batches
+//       >>noise-batches
 //   >>ensemble         several models, one decoder's list of rows
-//                     >>ensemble-pass
+//       >>ensemble-pass
 //   >>reader           the passes of models that answer as one, and memory for what they give
-//                     >>scores >>labels-read >>read >>read-pass >>read-from >>rank
+//       >>scores >>labels-read >>read >>read-pass >>read-from >>rank
 //   >>search           the options of a search, and the rules of other systems
-//                     >>search-fits >>languages
+//       >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
-//                     >>require-call
-//                     >>hypotheses >>translators >>decode >>rounds >>round-steps
-//                     >>search-calls >>doubts >>search-rounds >>answers
+//       >>search-rules >>required >>writing >>phrase-copies >>requirements >>require-call
+//       >>hypotheses >>translators >>decode >>rounds >>round-steps >>search-calls >>doubts
+//       >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
+//       >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>files            the safetensors container
-//                     >>file-header >>file-extents >>file-open >>file-convert >>file-read
-//                     >>file-write >>file-save >>file-calls
+//       >>file-header >>file-extents >>file-open >>file-convert >>file-read >>file-write
+//       >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-notes >>stripes >>stripes-read >>store-packed
-//                     >>store-read >>store-texts >>store-write >>checkpoint
-//                     >>checkpoint-load >>session >>session-read
+//       >>store-match >>store-notes >>stripes >>stripes-read >>store-packed >>store-read
+//       >>store-texts >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
-//                     >>recipe-training
+//       >>recipe-training
 //   >>choose           words, characters or subwords; which pairs are held out
-//                     >>token-kinds  >>picking
+//       >>token-kinds >>picking
 //   >>judge            the mean of the weights, validation, and what is best
-//                     >>early-stopping >>validate >>error-rate
+//       >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_trainer_learn: updates until one of the ends
-//                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
+//       >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
-//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
-//                     >>dataset-finish >>dataset-given
+//       >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels >>dataset-give
+//       >>dataset-add >>dataset-read >>hold-out >>dataset-lines >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
-//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape
-//                     >>blocks-attention >>blocks-rotary >>blocks-multi-head
-//                     >>blocks-feed-forward >>blocks-residual >>blocks-cross-entropy
+//       >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape >>blocks-attention
+//       >>blocks-rotary >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
+//       >>blocks-cross-entropy
 //
 // NOTATION
 //   d       d_model, the width of a token's vector
@@ -18611,9 +18599,9 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it: token i has the id i. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    int i;
     if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
-    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
+    for (int i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++)
+        if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -18756,13 +18744,10 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    trf__token *t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
+    const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
+    v->tokens[v->n_tokens] = t;
+    memcpy(v->bytes + t.begin, token, length);
+    v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
     trf__vocab_fill_slot(v, v->n_tokens++);
     return TRF_OK;
@@ -18843,18 +18828,16 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (!line) return trf__fail_null(err, "line");
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
-                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
-                     (unsigned long long)length);
-        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
-            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_number(vocab, token, length);
-        if (i >= 0) vocab->tokens[i].count++;
-    }
+    for (int run = 0; run < 2; run++, at = line)
+        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+            TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                         "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                         (unsigned long long)length);
+            int32_t i = trf__vocab_number(vocab, token, length);
+            if (i >= 0) vocab->tokens[i].count += run;
+            else if (!trf__is_special(token, length))
+                TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
+        }
     return TRF_OK;
 }
 
@@ -18864,10 +18847,9 @@ TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
     const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
+    int n = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return n ? n : x->length - y->length;
 }
 
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
@@ -19528,13 +19510,12 @@ TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
+    const trf__cell none = {0, -1, -1};
     int64_t i = p->n_cells;
     TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
                  "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
-    }
+    for (; i < p->n_cells; i++) p->cells[i] = none;
     return TRF_OK;
 }
 
@@ -19683,13 +19664,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     trf__keyed *work;
     const void **sorted;
-    char *block;
+    char *block = NULL;
     trf_status status = TRF_E_NOMEM;
-    size_t bytes;
-    int pass;
+    size_t bytes = 0;
     TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
-    for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);
@@ -19881,16 +19861,14 @@ TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 
 /* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
    piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
-   byte but the first. */
-/* from -1: no path yet */
+   byte but the first. from -1: there is no path yet. */
 typedef struct trf__path { float score; int32_t from, token; } trf__path;
 
 /* Keeps the better of two paths, and the first of equal ones. */
 TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
 {
-    if (to->from < 0 || score > to->score) {
-        to->score = score; to->from = from; to->token = token;
-    }
+    const trf__path path = {score, from, token};
+    if (to->from < 0 || score > to->score) *to = path;
 }
 
 TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
@@ -19898,11 +19876,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
+    const trf__path none = {0, -1, -1};
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) {
-        lattice[at].score = 0;
-        lattice[at].from = lattice[at].token = -1;
-    }
+    for (at = 0; at <= n; at++) lattice[at] = none;
     for (at = 0; at < n; at += step) {
         float till = lattice[at].score;
         int single = 0;
@@ -19991,12 +19967,11 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     trf__merge pair = {0, left, right, 0, -1};
-    int32_t at;
     if (left < 0 || right < 0) return;
     if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
     pair.length = b->symbols[left].length + b->symbols[right].length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
-         at = (at - 1) / 2)
+    int32_t at = b->n_pairs++;
+    for (; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = pair;
 }
@@ -20019,10 +19994,10 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
    parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
    remaining depth less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length, -1};
+    trf__merge whole = {100, symbol->begin, 0, symbol->length, -1};
     int32_t n = 1;
     b->heap[0] = whole;
     while (n > 0) {
@@ -20072,8 +20047,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
-                                                              b->symbols[i].length);
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, &b->symbols[i]);
 }
 
 /* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
@@ -20162,8 +20136,8 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
    number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
-    int m;
-    for (m = 0; m < 4 && m < n; m++) {
+    int m = 0;
+    for (; m < 4 && m < n; m++) {
         int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
         if (type < TRF__PIECE_BYTE) break;
         bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
@@ -20205,9 +20179,8 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 TRF__COLD
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
-    trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
-    TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    v->pieces = p;
+    TRF__ALLOC_ZEROED(trf__pieces, v->pieces, &v->hooks, 1, "vocab", "for a SentencePiece model");
+    trf__pieces *p = v->pieces;
     p->model = v->stored;
     p->model_bytes = v->n_stored;
     /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
@@ -20284,14 +20257,12 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
     trf__write_texts(&texts, "more", ids->more, ids->n_more);
-    int32_t n_texts = (int32_t)texts.n;
+    const int32_t sizes[3] = {f->n, ids->n_more, (int32_t)texts.n};
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
     trf__write_numbers(to, "", &ids->size, 1);
     trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n, 1);
-    trf__write_numbers(to, "", &ids->n_more, 1);
-    trf__write_numbers(to, "", &n_texts, 1);
+    trf__write_numbers(to, "", sizes, 3);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (int32_t i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
@@ -20307,7 +20278,6 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 {
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     trf__written w = {NULL, 0, NULL};
-    trf_status status;
     TRF__BEGIN_NEW(vocab);
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
@@ -20324,8 +20294,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                  "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     trf__write_mapped(&w, &file);
-    status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
-                                err);
+    trf_status status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to,
+                                           w.n, hooks, err);
     trf__free(hooks, w.to, w.n);
     return status;
 }
@@ -20689,16 +20659,11 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* Both ids decide the slot of a merge. */
-TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
-{
-    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-}
-
-/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
     for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
         const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
         if (m->left == left && m->right == right) return b->slots[*at] - 1;
@@ -20923,10 +20888,9 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
-    v->byte_bpe = b;
-    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__byte_bpe, v->byte_bpe, &v->hooks, 1, "byte_bpe", "for a vocabulary");
+    trf__byte_bpe *b = v->byte_bpe;
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));
@@ -41237,4 +41201,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2048482767
+// Made from the files in tools/header by `make header`. CRC of the lines above: 704626269

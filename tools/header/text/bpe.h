@@ -68,12 +68,11 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     trf__merge pair = {0, left, right, 0, -1};
-    int32_t at;
     if (left < 0 || right < 0) return;
     if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
     pair.length = b->symbols[left].length + b->symbols[right].length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
-         at = (at - 1) / 2)
+    int32_t at = b->n_pairs++;
+    for (; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = pair;
 }
@@ -96,10 +95,10 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
    parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
    remaining depth less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length, -1};
+    trf__merge whole = {100, symbol->begin, 0, symbol->length, -1};
     int32_t n = 1;
     b->heap[0] = whole;
     while (n > 0) {
@@ -149,8 +148,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
-                                                              b->symbols[i].length);
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, &b->symbols[i]);
 }
 
 /* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,

@@ -88,16 +88,11 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* Both ids decide the slot of a merge. */
-TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
-{
-    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-}
-
-/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
     for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
         const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
         if (m->left == left && m->right == right) return b->slots[*at] - 1;
@@ -322,10 +317,9 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
-    v->byte_bpe = b;
-    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__byte_bpe, v->byte_bpe, &v->hooks, 1, "byte_bpe", "for a vocabulary");
+    trf__byte_bpe *b = v->byte_bpe;
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));

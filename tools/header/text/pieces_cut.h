@@ -184,16 +184,14 @@ TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 
 /* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
    piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
-   byte but the first. */
-/* from -1: no path yet */
+   byte but the first. from -1: there is no path yet. */
 typedef struct trf__path { float score; int32_t from, token; } trf__path;
 
 /* Keeps the better of two paths, and the first of equal ones. */
 TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
 {
-    if (to->from < 0 || score > to->score) {
-        to->score = score; to->from = from; to->token = token;
-    }
+    const trf__path path = {score, from, token};
+    if (to->from < 0 || score > to->score) *to = path;
 }
 
 TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
@@ -201,11 +199,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
+    const trf__path none = {0, -1, -1};
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) {
-        lattice[at].score = 0;
-        lattice[at].from = lattice[at].token = -1;
-    }
+    for (at = 0; at <= n; at++) lattice[at] = none;
     for (at = 0; at < n; at += step) {
         float till = lattice[at].score;
         int single = 0;

@@ -234,13 +234,12 @@ TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
+    const trf__cell none = {0, -1, -1};
     int64_t i = p->n_cells;
     TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
                  "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
-    }
+    for (; i < p->n_cells; i++) p->cells[i] = none;
     return TRF_OK;
 }
 
@@ -389,13 +388,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     trf__keyed *work;
     const void **sorted;
-    char *block;
+    char *block = NULL;
     trf_status status = TRF_E_NOMEM;
-    size_t bytes;
-    int pass;
+    size_t bytes = 0;
     TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
-    for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);

@@ -174,9 +174,9 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it: token i has the id i. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    int i;
     if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
-    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
+    for (int i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++)
+        if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -319,13 +319,10 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    trf__token *t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
+    const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
+    v->tokens[v->n_tokens] = t;
+    memcpy(v->bytes + t.begin, token, length);
+    v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
     trf__vocab_fill_slot(v, v->n_tokens++);
     return TRF_OK;

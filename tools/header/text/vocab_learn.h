@@ -83,18 +83,16 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (!line) return trf__fail_null(err, "line");
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
-                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
-                     (unsigned long long)length);
-        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
-            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_number(vocab, token, length);
-        if (i >= 0) vocab->tokens[i].count++;
-    }
+    for (int run = 0; run < 2; run++, at = line)
+        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+            TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                         "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                         (unsigned long long)length);
+            int32_t i = trf__vocab_number(vocab, token, length);
+            if (i >= 0) vocab->tokens[i].count += run;
+            else if (!trf__is_special(token, length))
+                TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
+        }
     return TRF_OK;
 }
 
@@ -104,10 +102,9 @@ TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
     const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
+    int n = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return n ? n : x->length - y->length;
 }
 
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
