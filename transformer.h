@@ -2895,15 +2895,13 @@ typedef struct trf_requirements {
 /* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
 typedef struct trf_translate_options {
     const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
-                                           empty. TRF_E_STATE: not an encoder-decoder.
-                                           default NULL */
+                                   empty. TRF_E_STATE: not an encoder-decoder. default NULL */
     const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
-                                           cannot write is left out, and one may be missing for the
-                                           reasons above: trf_text_count tells. They need memory
-                                           that trf_translator_memory does not count. TRF_E_STATE:
-                                           the model has no target vocabulary. TRF_E_FORMAT: a text
-                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
-                                           many texts. default NULL */
+                                   cannot write is left out, and one may be missing for the reasons
+                                   above: trf_text_count tells. They need memory that
+                                   trf_translator_memory does not count. TRF_E_STATE: the model has
+                                   no target vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where`
+                                   is its number. TRF_E_LIMIT: too many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
                                    its own tokens, all of the same count. The length limit of an
                                    answer follows from the first; source_first and source_last are
@@ -30843,11 +30841,6 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
-{
-    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
-}
-
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
@@ -30866,7 +30859,7 @@ TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 #undef TRF__X
     if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
         return trf__fail_below(err, "max_length_b", 1, 0);
-    TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_ensemble(&search->ensemble, err));
@@ -31029,17 +31022,6 @@ TRF_API trf_search trf_search_defaults(void)
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-/* The field that a rule names, or NULL. */
-TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
-{
-    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
-                               &search->start};
-    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
-    for (int i = 0; rule && i < 4; i++)
-        if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
-    return NULL;
-}
-
 TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
                                     trf_error *err)
 {
@@ -31057,7 +31039,12 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *side = target ? "target" : "source", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
-    int32_t *field = trf__tag_field(search, rule);
+    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
+                               &search->start};
+    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
+    int32_t *field = NULL;
+    for (int i = 0; rule && i < 4; i++)
+        if (!strncmp(rule, names[i], strlen(names[i]))) field = fields[i];
     int answers = field == &search->forced_first || field == &search->start;
     const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
@@ -31189,39 +31176,34 @@ typedef struct trf__required {
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
-                                                   read; rows of a source */
-    int64_t n_rows;                             /* n_places * beam */
+    int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
+                                   rows of a source */
+    int64_t n_rows;             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
-                                                   * area, 2d) */
-    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
-    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
-                                                      next */
-    trf__lists lists;                           /* (n_rows) what the next token reads */
+    trf__cache caches[TRF_MAX_MODELS];  /* (layers, length * n_rows, 2d) and (layers, n_places *
+                                   area, 2d) */
+    trf_real *mixed, *logits;   /* (n_rows, vocab) of several models (>>ensemble) */
+    int32_t *backpointers[2];   /* (n_rows, length), of this token and of the next */
+    trf__lists lists;           /* (n_rows) what the next token reads */
     void *top_scratch;
-    double *rest;                               /* (rows) trf__top, or NULL */
-    char *found;                                /* log-probabilities, if there is a penalty those
-                                                   after it, and ids of the candidates of all
-                                                   rows */
-    trf__rules rules;                           /* the translator's, with lists for all rows */
+    double *rest;               /* (rows) trf__top, or NULL */
+    char *found;                /* log-probabilities, if there is a penalty those after it, and ids
+                                   of the candidates of all rows */
+    trf__rules rules;           /* the translator's, with lists for all rows */
     trf__searches there;
-    trf__beam *beams;                           /* per place, like their memory and sources */
-    char *beam_memory;                          /* beam_bytes each */
+    trf__beam *beams;           /* per place, like their memory and sources */
+    char *beam_memory;          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;                         /* (models, places) */
-    int32_t *starts;                            /* first row of each live sentence */
+    trf__span *sources;         /* (models, places) */
+    int32_t *starts;            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
-                                                   copied from a device */
+    trf__beam *beams_read;      /* beams and beam_memory of finished sentences, from a device */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
-                                                   is still searched */
-    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
-                                                   (models, places) */
+    int32_t *sentence, *alive;  /* per place: its sentence or -1; whether that is still searched */
+    int32_t *ids, *lengths;     /* of new sources: (models, places * area) and (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -31882,13 +31864,6 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     return trf__upload_required(t, err);
 }
 
-/* The phrases of a sentence, or NULL. */
-TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
-{
-    const trf__required *r = &t->required;
-    return r->n_of ? &r->of[r->n_of > 1 ? sentence : 0] : NULL;
-}
-
 TRF_API int32_t trf_text_count(const char *in, const char *text)
 {
     size_t n = text ? strlen(text) : 0;
@@ -32018,8 +31993,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
             trf__hypotheses_free(t);
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
-                             "need",
-                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
+                             "need", (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
                              (long long)h.n_rows, (long long)length);
         }
     }
@@ -32061,20 +32035,6 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* Target tokens for a source token of the training, or 0. */
-TRF__COLD
-TRF__FN double trf__trained_ratio(const trf_model *model)
-{
-    const char *text = trf_model_metadata(model, "trained.ratio");
-    int64_t ratio;
-    return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
-}
-
-TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
-{
-    return trf__reader_limits(c, s->max_tokens, s->beam);
-}
-
 TRF__COLD
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
@@ -32082,22 +32042,24 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
-    trf_status status;
-    int32_t k;
+    int64_t ratio = 0;
     TRF__BEGIN_NEW(translator);
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
-    for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
+    for (int32_t k = 0; k < ensemble.n; k++)
+        TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     TRF__ALLOC_ZEROED(trf_translator, t, &search->hooks, 1, "translator", "for a translator");
     t->reader.inside = 1;
-    t->ratio = trf__trained_ratio(ensemble.models[0]);
+    const char *text = trf_model_metadata(ensemble.models[0], "trained.ratio");
+    if (text && trf__parse_int(text, &ratio)) t->ratio = 0.001 * (double)ratio;
     t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    trf__limits limits = trf__translator_limits(&ensemble.config, search);
-    status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
-                              search->source_tagged, &search->hooks, err);
+    trf__limits limits = trf__reader_limits(&ensemble.config, search->max_tokens, search->beam);
+    trf_status status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights,
+                                         search->threads, search->source_tagged, &search->hooks,
+                                         err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -32262,19 +32224,11 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
-/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
-   target and a quarter more is allowed, and more in proportion behind sources that are longer than
-   all of training. + 1: only a shorter answer than the limit can end by EOS. */
-TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
-{
-    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
-    if (s->max_length_b >= 0 || !c->trained_target) return 0;
-    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
-}
-
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
-   sequence. */
+   sequence. Without a max_length_b of its own a search cuts no answer that training has taught: the
+   longest target and a quarter more is allowed, and more in proportion behind sources that are
+   longer than all of training. + 1: only a shorter answer than the limit can end by EOS. */
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
@@ -32283,18 +32237,10 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     double b = s->max_length_b < 0 ? 20 : s->max_length_b;
     double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
-    double trained = trf__trained_limit(c, s, n_source);
-    if (limit < trained) limit = trained;
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    double trained = 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+    if (s->max_length_b < 0 && c->trained_target && limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
-}
-
-/* The rows of a sentence in the encoder of model k. */
-TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
-                                 int32_t sentence)
-{
-    if (!round->sources) return 0;
-    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -32333,10 +32279,11 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence);
+    int32_t added = trf__source_added(t->reader.ensemble.configs[m]);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * added;
     span->key = (int32_t)(place * h->area);
-    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    span->n_key = n_source + trf__tags(s) + added;
     if (s->source_first >= 0) *ids++ = s->source_first;
     if (n_source)
         memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
@@ -32354,6 +32301,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
+    const trf__required *r = &t->required;
     const trf_search *s = &t->search;
     int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
@@ -32362,8 +32310,8 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
-                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_layout(&arrival->beam, s, r->n_of ? &r->of[r->n_of > 1 ? w->sentence : 0] : NULL,
+                     (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
     arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++
@@ -32712,9 +32660,8 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 /* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
 TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
 {
-    int32_t i, equal;
     for (int32_t period = 1; period <= 64 && 4 * period <= n; period++)
-        for (i = period, equal = 0; i < n; i++) {
+        for (int32_t i = period, equal = 0; i < n; i++) {
             equal = ids[i] == ids[i - period] ? equal + 1 : 0;
             if (equal >= 3 * period && equal + period >= 12) return 1;
         }
@@ -32805,8 +32752,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
-            trf_search_check(s, c, err) ||
-            trf__check_alike(configs[0], c, k, 0, err)) return -1;
+            trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
         if (source_tokens + adds <= c->max_length) continue;
@@ -32886,7 +32832,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    trf__limits have = trf__translator_limits(config, search);
+    trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
     trf__limits grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
@@ -33057,14 +33003,13 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
-                                       trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_listed(&s->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
@@ -41201,4 +41146,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 704626269
+// Made from the files in tools/header by `make header`. CRC of the lines above: 350311117

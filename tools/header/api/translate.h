@@ -348,15 +348,13 @@ typedef struct trf_requirements {
 /* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
 typedef struct trf_translate_options {
     const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
-                                           empty. TRF_E_STATE: not an encoder-decoder.
-                                           default NULL */
+                                   empty. TRF_E_STATE: not an encoder-decoder. default NULL */
     const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
-                                           cannot write is left out, and one may be missing for the
-                                           reasons above: trf_text_count tells. They need memory
-                                           that trf_translator_memory does not count. TRF_E_STATE:
-                                           the model has no target vocabulary. TRF_E_FORMAT: a text
-                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
-                                           many texts. default NULL */
+                                   cannot write is left out, and one may be missing for the reasons
+                                   above: trf_text_count tells. They need memory that
+                                   trf_translator_memory does not count. TRF_E_STATE: the model has
+                                   no target vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where`
+                                   is its number. TRF_E_LIMIT: too many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
                                    its own tokens, all of the same count. The length limit of an
                                    answer follows from the first; source_first and source_last are

@@ -77,11 +77,6 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
-{
-    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
-}
-
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
@@ -100,7 +95,7 @@ TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 #undef TRF__X
     if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
         return trf__fail_below(err, "max_length_b", 1, 0);
-    TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_ensemble(&search->ensemble, err));

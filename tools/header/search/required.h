@@ -462,13 +462,6 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     return trf__upload_required(t, err);
 }
 
-/* The phrases of a sentence, or NULL. */
-TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
-{
-    const trf__required *r = &t->required;
-    return r->n_of ? &r->of[r->n_of > 1 ? sentence : 0] : NULL;
-}
-
 TRF_API int32_t trf_text_count(const char *in, const char *text)
 {
     size_t n = text ? strlen(text) : 0;

@@ -74,19 +74,11 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
-/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
-   target and a quarter more is allowed, and more in proportion behind sources that are longer than
-   all of training. + 1: only a shorter answer than the limit can end by EOS. */
-TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
-{
-    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
-    if (s->max_length_b >= 0 || !c->trained_target) return 0;
-    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
-}
-
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
-   sequence. */
+   sequence. Without a max_length_b of its own a search cuts no answer that training has taught: the
+   longest target and a quarter more is allowed, and more in proportion behind sources that are
+   longer than all of training. + 1: only a shorter answer than the limit can end by EOS. */
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
@@ -95,18 +87,10 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     double b = s->max_length_b < 0 ? 20 : s->max_length_b;
     double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
-    double trained = trf__trained_limit(c, s, n_source);
-    if (limit < trained) limit = trained;
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    double trained = 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+    if (s->max_length_b < 0 && c->trained_target && limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
-}
-
-/* The rows of a sentence in the encoder of model k. */
-TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
-                                 int32_t sentence)
-{
-    if (!round->sources) return 0;
-    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -145,10 +129,11 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence);
+    int32_t added = trf__source_added(t->reader.ensemble.configs[m]);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * added;
     span->key = (int32_t)(place * h->area);
-    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    span->n_key = n_source + trf__tags(s) + added;
     if (s->source_first >= 0) *ids++ = s->source_first;
     if (n_source)
         memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
@@ -166,6 +151,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
+    const trf__required *r = &t->required;
     const trf_search *s = &t->search;
     int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
@@ -174,8 +160,8 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
-                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_layout(&arrival->beam, s, r->n_of ? &r->of[r->n_of > 1 ? w->sentence : 0] : NULL,
+                     (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
     arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++

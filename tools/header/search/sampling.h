@@ -109,14 +109,13 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
-                                       trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_listed(&s->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));

@@ -79,39 +79,34 @@ typedef struct trf__required {
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
-                                                   read; rows of a source */
-    int64_t n_rows;                             /* n_places * beam */
+    int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
+                                   rows of a source */
+    int64_t n_rows;             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
-                                                   * area, 2d) */
-    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
-    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
-                                                      next */
-    trf__lists lists;                           /* (n_rows) what the next token reads */
+    trf__cache caches[TRF_MAX_MODELS];  /* (layers, length * n_rows, 2d) and (layers, n_places *
+                                   area, 2d) */
+    trf_real *mixed, *logits;   /* (n_rows, vocab) of several models (>>ensemble) */
+    int32_t *backpointers[2];   /* (n_rows, length), of this token and of the next */
+    trf__lists lists;           /* (n_rows) what the next token reads */
     void *top_scratch;
-    double *rest;                               /* (rows) trf__top, or NULL */
-    char *found;                                /* log-probabilities, if there is a penalty those
-                                                   after it, and ids of the candidates of all
-                                                   rows */
-    trf__rules rules;                           /* the translator's, with lists for all rows */
+    double *rest;               /* (rows) trf__top, or NULL */
+    char *found;                /* log-probabilities, if there is a penalty those after it, and ids
+                                   of the candidates of all rows */
+    trf__rules rules;           /* the translator's, with lists for all rows */
     trf__searches there;
-    trf__beam *beams;                           /* per place, like their memory and sources */
-    char *beam_memory;                          /* beam_bytes each */
+    trf__beam *beams;           /* per place, like their memory and sources */
+    char *beam_memory;          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;                         /* (models, places) */
-    int32_t *starts;                            /* first row of each live sentence */
+    trf__span *sources;         /* (models, places) */
+    int32_t *starts;            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
-                                                   copied from a device */
+    trf__beam *beams_read;      /* beams and beam_memory of finished sentences, from a device */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
-                                                   is still searched */
-    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
-                                                   (models, places) */
+    int32_t *sentence, *alive;  /* per place: its sentence or -1; whether that is still searched */
+    int32_t *ids, *lengths;     /* of new sources: (models, places * area) and (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
