@@ -36938,13 +36938,13 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
-    double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
-    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
+    const double leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens
+                                                                : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
     int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
@@ -36952,10 +36952,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
-    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
-         : leading / recipe->corpus.batch_tokens;
+    double pass = trf__clamp(stats->updates_per_epoch ? (double)stats->updates_per_epoch
+                             : leading / recipe->corpus.batch_tokens, 100, 1000);
     recipe->learning = trf_learn_defaults();
-    pass = trf__clamp(pass, 100, 1000);
     recipe->learning.valid_every = (int64_t)pass;
     if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
@@ -37046,11 +37045,6 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
     s->n = n;
 }
 
-TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->items, s->capacity);
-}
-
 typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
     int64_t all;                        /* words of all lines, about */
@@ -37074,12 +37068,11 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
     for (int64_t line = 0; line < n; line++) {
         uint64_t hash = trf__hash_text(lines[line]);
         const char *c = lines[line];
-        trf_status status;
         /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
         w->spaced += trf__is_spaced(lines[line]);
-        status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
-                                      : trf_vocab_learn(vocab, lines[line], err);
+        trf_status status = !trf__is_tenth(hash) ? trf_vocab_learn(vocab, lines[line], err)
+                          : trf__tenth_add(sample, hash, line, &vocab->hooks, err);
         /* TRF_E_LIMIT: a word too long for a vocabulary */
         if (status != TRF_OK && status != TRF_E_LIMIT) return status;
     }
@@ -37093,20 +37086,18 @@ TRF__COLD
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
-    trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int32_t i;
-    if (status != TRF_OK) return status;
+    TRF__TRY(trf_vocab_create(vocab, TRF_WORDS, hooks, err));
     TRF__ZEROED(trf__text_ids, ids);
     TRF__ZEROED(trf__tenth, sample);
     memset(w, 0, sizeof *w);
-    status = trf__learn_words(w, *vocab, &sample, lines, n, err);
+    trf_status status = trf__learn_words(w, *vocab, &sample, lines, n, err);
     for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
         status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
-        for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
+        for (int32_t i = 0; !status && i < ids.n; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
-    trf__tenth_free(&sample, &(*vocab)->hooks);
+    TRF__FREE(&(*vocab)->hooks, sample.items, sample.capacity);
     TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
@@ -37129,14 +37120,13 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
     trf__tenth_finish(&sample);
     *different = sample.n == sample.copies ? n
                : (int64_t)((double)n * (double)sample.n / (double)sample.copies);
-    trf__tenth_free(&sample, hooks);
+    TRF__FREE(hooks, sample.items, sample.capacity);
     return status;
 }
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep: in more than a hundredth of the targets.
-   */
+/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;
@@ -37182,15 +37172,9 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     }
 }
 
-/* Number of subwords: one for 25 words of text, so that each is seen often enough. What is only
-   read may have more: nothing chooses among them. */
-TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
-{
-    return (int32_t)trf__clamp((double)words / 25, 500, only_read ? 16000 : 8000);
-}
-
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
-   numbers are then the same ids. */
+   numbers are then the same ids. There is a subword for 25 words of text, so that each is seen
+   often enough. What is only read may have more: nothing chooses among them. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     if (!choice->vocabularies) {
@@ -37200,11 +37184,12 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                    (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
+        int64_t words = choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all;
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
-                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
-                                    choice->only_read);
+                : (int32_t)trf__clamp((double)words / 25, 500, choice->only_read ? 16000 : 8000);
+    }
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -37276,12 +37261,6 @@ typedef struct trf__picking {
     int64_t n, frequent;
 } trf__picking;
 
-/* Whether the pairs with a source are few enough to be held out together. */
-TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
-{
-    return trf__count_equal(p->sorted, p->n, hash) < p->frequent;
-}
-
 /* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
    the data are repeated, and copies on both sides would only show what was memorised. Of fewer than
    twenty sources none can be spared. */
@@ -37308,7 +37287,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
         held[i] = 1;
-        if (trf__is_rare(p, p->hashes[i]))
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) < p->frequent)
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
@@ -37321,8 +37300,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 }
 
 /* Chooses the number of picks. If each source has three lines, 1,000 picks hold out 3,000 pairs, so
-   a third of the picks is tried next. While nothing is left to learn from, picks shrink by a tenth.
-   */
+   a third of them is tried next. While nothing is left to learn from, picks shrink by a tenth. */
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);
@@ -37769,7 +37747,7 @@ TRF__FOR_SIZE
 typedef struct trf__learner {
     trf_trainer *trainer;
     trf_corpus *corpus;
-    const trf_batch *held_out;      /* or NULL */
+    const trf_batch *held_out;      /* NULL: there are no pairs */
     const trf_learn_options *o;
     int averages;                   /* 1: with a moving average, on this rank */
     int first_rank;                 /* 1: validates, keeps an average and tells the time */
@@ -37991,11 +37969,10 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
    after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
-    trf_status back;
+    trf_status back = TRF_OK;
     if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
     trf_status status = trf__learn_judge(l, err);
-    back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
-                       : TRF_OK;
+    if (l->averages) back = trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL);
     return status != TRF_OK ? status : back;
 }
 
@@ -38069,16 +38046,6 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     return l->averages ? trf_trainer_average(l->trainer, l->o->ema, err) : TRF_OK;
 }
 
-/* An error after a hundred skipped updates in a row. */
-TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
-{
-    const trf_step_report *report = &l->report->last;
-    if (l->in_a_row < TRF__MOST_SKIPPED) return TRF_OK;
-    return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
-                     "were skipped: %s is not finite, so the rate is too high",
-                     (int)TRF__MOST_SKIPPED, report->tensor);
-}
-
 // >>learn-fit      warm-up, cosine and validations follow from how many updates there will be
 
 /* Sets what follows from `planned` and `fits`. */
@@ -38092,23 +38059,18 @@ TRF__FN void trf__learn_fit(const trf__learner *l)
         to->total_steps = trf__max64(state->fits, to->warmup + 1);
 }
 
-/* Updates in all, by their number or by the epochs; TRF_ENDLESS: unknown. */
-TRF__FN trf_status trf__learn_known(const trf__learner *l, int64_t *planned, trf_error *err)
-{
-    int64_t epochs = l->corpus->options.epochs, batches;
-    *planned = l->o->updates;
-    if (epochs == TRF_ENDLESS) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
-    batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
-    *planned = trf__min64(*planned, batches / l->o->accumulate + 1);
-    return TRF_OK;
-}
-
-/* Plans a new run that has no limit of time. */
+/* Finds the updates in all, by their number or by the epochs, and plans a new run that has no limit
+   of time. */
 TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 {
     trf_learn_state *state = &l->trainer->learning;
-    TRF__TRY(trf__learn_known(l, &l->known, err));
+    int64_t epochs = l->corpus->options.epochs, batches;
+    l->known = l->o->updates;
+    if (epochs != TRF_ENDLESS) {
+        TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
+        batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
+        l->known = trf__min64(l->known, batches / l->o->accumulate + 1);
+    }
     if (l->o->resume || !l->o->fit || l->o->seconds > 0 || l->known == TRF_ENDLESS) return TRF_OK;
     state->planned = state->fits = trf__max64(1, l->known);
     return TRF_OK;
@@ -38201,12 +38163,6 @@ TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
     return 1;
 }
 
-/* All updates so far were skipped: the weights are those at the beginning. */
-TRF__FN int trf__learnt_nothing(const trf__learner *l)
-{
-    return l->report->updates && !l->trainer->learning.learnt;
-}
-
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
@@ -38218,8 +38174,8 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         int time_is_up = trf__learn_agree(l);
         if (step && step % every == 0 && stopping->validated != step && !l->stopped &&
             !l->cancelled) {
-            /* the weights have not changed, so only the wait grows */
-            if (trf__learnt_nothing(l)) stopping->wait++;
+            /* all updates so far were skipped: the weights have not changed, only the wait grows */
+            if (l->report->updates && !l->trainer->learning.learnt) stopping->wait++;
             else {
                 double began = trf__seconds();
                 TRF__TRY(trf__learn_validate(l, err));
@@ -38237,7 +38193,9 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (status != TRF_OK) return status;
         trf__learn_time(l);
         trf__tell_progress(l, &p);
-        TRF__TRY(trf__learn_is_lost(l, err));
+        TRF__FAIL_IF(l->in_a_row >= TRF__MOST_SKIPPED, TRF_E_NONFINITE, l->report->last.step,
+                     l->report->last.tensor, "the last %d updates were skipped: %s is not finite, "
+                     "so the rate is too high", (int)TRF__MOST_SKIPPED, l->report->last.tensor);
     }
     trf__clear(err);            /* the end of the data is no error */
     if (!l->trainer->step || stopping->validated == l->trainer->step ||
@@ -38254,12 +38212,6 @@ TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
     trf_trainer *t = l->trainer;
     const trf_real *from = l->has_best ? t->best : l->averages ? t->average : NULL;
     return from ? trf__weights_show(t, from, err) : TRF_OK;
-}
-
-/* Held-out pairs, or NULL if there are none. */
-TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
-{
-    return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
 /* Begins a run, or goes on with the one of the trainer. */
@@ -38308,7 +38260,8 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     TRF__ZEROED(trf__learner, l);
     l.trainer = trainer;
     l.corpus = corpus;
-    l.held_out = trf__some_pairs(held_out);
+    if (held_out && (held_out->source.count > 0 || held_out->target.count > 0))
+        l.held_out = held_out;
     l.o = options ? options : &defaults;
     l.first_rank = !l.o->agree || trainer->options.rank == 0;
     l.saved = -1;
@@ -38346,8 +38299,7 @@ TRF__FOR_SPEED
 // of them.
 // -----------------------------------------------------------------------------------------------
 
-/* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
-   */
+/* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
 typedef struct trf__texts {
     char *bytes;
     int64_t *starts;
@@ -38545,13 +38497,6 @@ TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
     memset(t, 0, sizeof *t);
 }
 
-TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->ids, s->capacity);
-    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
-    memset(s, 0, sizeof *s);
-}
-
 TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
@@ -38588,9 +38533,11 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
     for (int side = 0; side < 2; side++) {
-        trf__side_free(&d->held[side], hooks);
+        TRF__FREE(hooks, d->held[side].ids, d->held[side].capacity);
+        TRF__FREE(hooks, d->held[side].lengths, d->held[side].lengths_capacity);
         trf__texts_free(&d->held_texts[side], hooks);
     }
+    TRF__ZERO(d->held);
     trf__split_free(&d->split, hooks);
     trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
@@ -38661,11 +38608,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    trf__line_from *at = &d->origins[d->texts[0].count - 1];
-    at->number = line->number;
-    at->path = path;
-    at->held_out = line->held_out != 0;
-    at->ends_document = line->ends_document != 0;
+    const trf__line_from from = {line->number, path, line->held_out != 0, line->ends_document != 0};
+    d->origins[d->texts[0].count - 1] = from;
     return TRF_OK;
 }
 
@@ -39219,15 +39163,6 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Keeps the texts of a held-out pair. */
-TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
-{
-    for (int side = 0; side < 2; side++)
-        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
-                                &d->options.hooks, err));
-    return TRF_OK;
-}
-
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
    lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
    as such. */
@@ -39274,7 +39209,10 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
-    return held ? trf__keep_held(d, text, err) : TRF_OK;
+    for (int side = 0; held && side < 2; side++)
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]), &o->hooks,
+                                err));
+    return TRF_OK;
 }
 
 // >>dataset-add    pairs of the caller
@@ -39285,11 +39223,9 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
-    const char *text[2];
+    const char *const text[2] = {d->texts[0].bytes, d->texts[1].bytes};
     trf__line_from from = d->origins[0];
     char used;
-    text[0] = d->texts[0].bytes;
-    text[1] = d->texts[1].bytes;
     trf_status status = trf__encode_line(d, text, &from, 0, &used, err);
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
@@ -39445,17 +39381,6 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
                       trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-/* Removes the lines of a call that failed. */
-TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
-                                 int64_t unreadable)
-{
-    d->unreadable = unreadable;
-    for (int side = 0; side < 2; side++) {
-        d->texts[side].count = count;
-        d->texts[side].used = used[side];
-    }
-}
-
 TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     int32_t held_out, trf_error *err)
@@ -39483,8 +39408,13 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
     if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
         status = trf__dataset_end_file(data, count, err);
-    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    if (status != TRF_OK) data->unreadable = unreadable;
+    for (int i = 0; i < 2; i++) {
+        trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+        if (status == TRF_OK) continue;
+        data->texts[i].count = count;           /* the lines of this call go */
+        data->texts[i].used = used[i];
+    }
     return status;
 }
 
@@ -39652,12 +39582,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
 /* All lines, as callers see them. */
 TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
 {
-    trf_data_lines lines;
-    lines.source = s->lines[0];
-    lines.target = s->lines[1];
-    lines.n = s->train;
-    lines.n_held_out = s->n - s->train;
-    lines.used = s->used;
+    const trf_data_lines lines = {s->lines[0], s->lines[1], s->train, s->n - s->train, s->used};
     return lines;
 }
 
@@ -39713,10 +39638,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
     int64_t at = 0;
     for (int held = 0; held < 2; held++) {
         for (int64_t i = 0; i < s->n; i++) {
-            const char *text[2];
             if (s->held[i] != held) continue;
-            text[0] = s->lines[0][at];
-            text[1] = s->lines[1][at];
+            const char *const text[2] = {s->lines[0][at], s->lines[1][at]};
             TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
         }
         TRF__TRY(trf__end_stream(d, held, err));
@@ -39786,17 +39709,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-/* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
-   estimated, because with pools it takes long to count them. */
-TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__dataset_recipe(d, err));
-    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
-    if (d->options.token_file) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
-    return trf__dataset_recipe(d, err);
-}
-
 /* Appends the reasons that concern the data. */
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
@@ -39813,9 +39725,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
 /* Makes the held-out pairs a batch. */
 TRF__FN void trf__dataset_hold(trf_dataset *d)
 {
-    trf_sequences *to[2];
-    to[0] = &d->held_out.source;
-    to[1] = &d->held_out.target;
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
     for (int side = 0; side < 2; side++) {
         to[side]->ids = d->held[side].ids;
         to[side]->lengths = d->held[side].lengths;
@@ -39863,7 +39773,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                  (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
-    TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_recipe(d, err));
+    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
+    /* with the pools of a token file it takes long to count batches: they are estimated */
+    if (!d->options.token_file) {
+        TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
+        TRF__TRY(trf__dataset_recipe(d, err));
+    }
     TRF__TRY(trf__dataset_find_stream(d, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
@@ -39871,18 +39787,14 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
-/* Gives the caller the end of a text that a stream still holds. */
-TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__end_stream(d, 0, err));
-    d->finished = 1;
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
-    if (data->options.pair) return trf__dataset_flush(data, err);
+    if (data->options.pair) {           /* a stream may still hold the end of a text */
+        TRF__TRY(trf__end_stream(data, 0, err));
+        data->finished = 1;
+        return TRF_OK;
+    }
     trf_hooks hooks = data->options.hooks;
     trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);
@@ -41146,4 +41058,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 350311117
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3772586795

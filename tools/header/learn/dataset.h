@@ -25,8 +25,7 @@
 // of them.
 // -----------------------------------------------------------------------------------------------
 
-/* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
-   */
+/* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
 typedef struct trf__texts {
     char *bytes;
     int64_t *starts;
@@ -224,13 +223,6 @@ TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
     memset(t, 0, sizeof *t);
 }
 
-TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->ids, s->capacity);
-    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
-    memset(s, 0, sizeof *s);
-}
-
 TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
@@ -267,9 +259,11 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
     for (int side = 0; side < 2; side++) {
-        trf__side_free(&d->held[side], hooks);
+        TRF__FREE(hooks, d->held[side].ids, d->held[side].capacity);
+        TRF__FREE(hooks, d->held[side].lengths, d->held[side].lengths_capacity);
         trf__texts_free(&d->held_texts[side], hooks);
     }
+    TRF__ZERO(d->held);
     trf__split_free(&d->split, hooks);
     trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
@@ -340,11 +334,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    trf__line_from *at = &d->origins[d->texts[0].count - 1];
-    at->number = line->number;
-    at->path = path;
-    at->held_out = line->held_out != 0;
-    at->ends_document = line->ends_document != 0;
+    const trf__line_from from = {line->number, path, line->held_out != 0, line->ends_document != 0};
+    d->origins[d->texts[0].count - 1] = from;
     return TRF_OK;
 }
 

@@ -184,12 +184,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
 /* All lines, as callers see them. */
 TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
 {
-    trf_data_lines lines;
-    lines.source = s->lines[0];
-    lines.target = s->lines[1];
-    lines.n = s->train;
-    lines.n_held_out = s->n - s->train;
-    lines.used = s->used;
+    const trf_data_lines lines = {s->lines[0], s->lines[1], s->train, s->n - s->train, s->used};
     return lines;
 }
 
@@ -245,10 +240,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
     int64_t at = 0;
     for (int held = 0; held < 2; held++) {
         for (int64_t i = 0; i < s->n; i++) {
-            const char *text[2];
             if (s->held[i] != held) continue;
-            text[0] = s->lines[0][at];
-            text[1] = s->lines[1][at];
+            const char *const text[2] = {s->lines[0][at], s->lines[1][at]};
             TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
         }
         TRF__TRY(trf__end_stream(d, held, err));
@@ -318,17 +311,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-/* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
-   estimated, because with pools it takes long to count them. */
-TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__dataset_recipe(d, err));
-    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
-    if (d->options.token_file) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
-    return trf__dataset_recipe(d, err);
-}
-
 /* Appends the reasons that concern the data. */
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
@@ -345,9 +327,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
 /* Makes the held-out pairs a batch. */
 TRF__FN void trf__dataset_hold(trf_dataset *d)
 {
-    trf_sequences *to[2];
-    to[0] = &d->held_out.source;
-    to[1] = &d->held_out.target;
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
     for (int side = 0; side < 2; side++) {
         to[side]->ids = d->held[side].ids;
         to[side]->lengths = d->held[side].lengths;
@@ -395,7 +375,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                  (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
-    TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_recipe(d, err));
+    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
+    /* with the pools of a token file it takes long to count batches: they are estimated */
+    if (!d->options.token_file) {
+        TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
+        TRF__TRY(trf__dataset_recipe(d, err));
+    }
     TRF__TRY(trf__dataset_find_stream(d, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
@@ -403,18 +389,14 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
-/* Gives the caller the end of a text that a stream still holds. */
-TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__end_stream(d, 0, err));
-    d->finished = 1;
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
-    if (data->options.pair) return trf__dataset_flush(data, err);
+    if (data->options.pair) {           /* a stream may still hold the end of a text */
+        TRF__TRY(trf__end_stream(data, 0, err));
+        data->finished = 1;
+        return TRF_OK;
+    }
     trf_hooks hooks = data->options.hooks;
     trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);

@@ -397,15 +397,6 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Keeps the texts of a held-out pair. */
-TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
-{
-    for (int side = 0; side < 2; side++)
-        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
-                                &d->options.hooks, err));
-    return TRF_OK;
-}
-
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
    lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
    as such. */
@@ -452,5 +443,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
-    return held ? trf__keep_held(d, text, err) : TRF_OK;
+    for (int side = 0; held && side < 2; side++)
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]), &o->hooks,
+                                err));
+    return TRF_OK;
 }

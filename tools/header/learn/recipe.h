@@ -235,13 +235,13 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
-    double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
-    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
+    const double leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens
+                                                                : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
     int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
@@ -249,10 +249,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
-    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
-         : leading / recipe->corpus.batch_tokens;
+    double pass = trf__clamp(stats->updates_per_epoch ? (double)stats->updates_per_epoch
+                             : leading / recipe->corpus.batch_tokens, 100, 1000);
     recipe->learning = trf_learn_defaults();
-    pass = trf__clamp(pass, 100, 1000);
     recipe->learning.valid_every = (int64_t)pass;
     if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
