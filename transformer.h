@@ -28283,10 +28283,9 @@ TRF__COLD
 TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
     trf_os_facts facts;
-    *reader = r;
-    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    TRF__ALLOC_ZEROED(trf__token_reader, *reader, hooks, 1, "token file", "to read a file");
+    trf__token_reader *r = *reader;
     trf__token_form *form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
@@ -28407,8 +28406,6 @@ TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
                              trf__token_pair_length(r, pair, 1));
 }
 
-TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
-
 /* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
 TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
                                    trf_error *err)
@@ -28439,23 +28436,17 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
     return trf__name_file(status, r->path, err);
 }
 
-/* The loaded bytes of a record. */
-TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
-{
-    int64_t behind = 1;
-    TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
-    return r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
-}
-
 /* Reads one pair: the corpus has room for its ids. */
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err)
 {
-    int64_t at = trf__token_position(r, pair);
+    int64_t at = trf__token_position(r, pair), behind = 1;
     const unsigned char *record = r->records;
     trf_status status = TRF_OK;
-    if (r->n_pieces) record = trf__token_loaded(r, at);
-    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
+    if (r->n_pieces) {
+        TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
+        record = r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
+    } else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
     if (!status)
         status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
                                    trf__token_pair_length(r, pair, 1), source, target, err);
@@ -28501,9 +28492,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     TRF__ZEROED(trf_token_facts, all);
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
-    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    TRF__FAIL_IF(!r->lengths, TRF_E_NOMEM, -1, "token file",
-                 "no memory for the lengths of %lld pairs", (long long)all.pairs);
+    TRF__ALLOC(unsigned char, r->lengths, &r->hooks, r->length_capacity, "token file",
+               "for the lengths of %lld pairs", (long long)all.pairs);
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
@@ -28531,11 +28521,10 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
                                     trf_error *err)
 {
-    const char *what = side ? "target_vocab" : "source_vocab";
     uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
     if (vocab && !vocab->finished) return trf__fail_learning(err);
     if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                      "the file was written with another vocabulary of the %s",
                      side ? "target" : "source");
 }
@@ -28710,14 +28699,13 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
     int exists;
     TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_token_file_options, o);
     if (options) o = *options;
     if (!o.id_bytes) o.id_bytes = 4;
     if (!o.max_length) o.max_length = 511;
@@ -28839,14 +28827,10 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     unsigned char *end = f->top;
     trf_os_facts there;
     TRF__TRY(trf__token_flush(f, err));
+    const int64_t numbers[7] = {facts->pairs, 0, facts->mark, facts->source_ids, facts->target_ids,
+                                facts->source_unknown, facts->target_unknown};
     trf__to_little(end, 0, 4);
-    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
-    trf__to_little(end + 12, 0, 8);
-    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
-    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
-    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
-    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
-    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
+    for (int i = 0; i < 7; i++) trf__to_little(end + 4 + 8 * i, (uint64_t)numbers[i], 8);
     trf__to_little(end + 60, f->form.hash, 8);
     trf__to_little(end + 68, (uint64_t)facts->longest, 4);
     trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
@@ -28952,10 +28936,7 @@ TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 /* Fisher and Yates: every order is equally likely. */
 TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
 {
-    trf__draws draws;
-    draws.key = key;
-    draws.next = 0;
-    draws.stream = stream;
+    trf__draws draws = {key, 0, stream};
     for (int64_t i = n - 1; i > 0; i--) {
         uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
         int32_t item = items[i];
@@ -29019,11 +29000,8 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t block = c->pool * c->options.pool;
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
-    if (!c->options.pool)
-        while (c->n_ordered < c->facts.pairs) {
-            c->order[c->n_ordered] = (int32_t)c->n_ordered;
-            c->n_ordered++;
-        }
+    for (; !c->options.pool && c->n_ordered < c->facts.pairs; c->n_ordered++)
+        c->order[c->n_ordered] = (int32_t)c->n_ordered;
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
         for (int64_t i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
@@ -29049,7 +29027,7 @@ TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
     trf__corpus_cut(c);
     if (c->options.shuffle && c->options.buckets)
         trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    if (c->file) trf__token_unload(c->file);
+    if (c->file) c->file->n_pieces = 0;         /* those of the pool before */
 }
 
 /* Divides the blocks among the pools of an epoch. A pool has its blocks in the order of their
@@ -29066,19 +29044,15 @@ TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
         c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
 }
 
-/* Begins the plan of an epoch, before its first pool. */
-TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
-{
-    trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
-    c->planned = epoch;
-    c->pool = -1;
-    c->first_batch = c->n_batches = 0;
-}
-
 /* Plans the pool that has batch number `batch` of the epoch; or the last pool. */
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 {
-    if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
+    if (c->planned != epoch || batch < c->first_batch) {        /* before the first pool */
+        trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
+        c->planned = epoch;
+        c->pool = -1;
+        c->first_batch = c->n_batches = 0;
+    }
     while (c->pool < 0 || (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
         trf__corpus_plan_pool(c);
 }
@@ -29219,10 +29193,7 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 /* The place of the next batch. */
 TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
-    trf_place place;
-    place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->facts.epoch;
-    place.batch = c->batch;
+    const trf_place place = {trf__corpus_fingerprint(c), c->facts.epoch, c->batch};
     return place;
 }
 
@@ -29242,24 +29213,18 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
-/* Fields of trf_corpus_options with their lowest and highest values. */
-#define TRF__CORPUS_FIELDS(X) \
-    X(batch_tokens,    1, INT32_MAX) \
-    X(batch_sentences, 1, INT32_MAX) \
-    X(padded_budget,   0, 1) \
-    X(shuffle,         0, 1) \
-    X(buckets,         0, 1) \
-    X(pool,            0, 1 << 20) \
-    X(max_length,      1, INT32_MAX) \
-    X(epochs,          1, (double)INT64_MAX)
-
 TRF__COLD
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__CORPUS_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
+    TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
+    TRF__RANGE(o, padded_budget, 0, 1);
+    TRF__RANGE(o, shuffle, 0, 1);
+    TRF__RANGE(o, buckets, 0, 1);
+    TRF__RANGE(o, pool, 0, 1 << 20);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, epochs, 1, (double)INT64_MAX);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -29320,10 +29285,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks = corpus->options.hooks;
     trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
-                                                       sizeof *corpus->ids));
-    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
-                                                       sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->texts[0].ids, corpus->texts[0].capacity);
+    TRF__FREE(&hooks, corpus->texts[1].ids, corpus->texts[1].capacity);
     TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
     TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);
@@ -29512,7 +29475,7 @@ TRF__FN int trf__noise_word(const trf_noise_options *o, const trf__noisy *x, int
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
-        w, i, *to;
+        w, i;
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
@@ -29529,10 +29492,8 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
             x->target[i] = x->ids[i];
-            to = &x->source[i];
-            if (chance < 0) *to = o->mask;
-            else if (chance < o->randomised)
-                *to = trf__noise_random(o, x, x->ids[i]);
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
@@ -29590,33 +29551,26 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
-/* Fields of trf_noise_options with their lowest and highest values. masks and spans are 1 for that
-   kind of noise, else 0: bounds may depend on the kind. */
-#define TRF__NOISE_FIELDS(X) \
-    X(kind,           0, TRF_NOISE_COUNT - 1) \
-    X(density,        0, 1) \
-    X(masked,         0, 1) \
-    X(randomised,     0, 1) \
-    X(keep_label,     0, masks) \
-    X(whole_words,    0, masks) \
-    X(mean_span,      1, 1e6) \
-    X(vocab,          masks ? 5 : 0, 1 << 24) \
-    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            -1, 1 << 24) \
-    X(bos,            -1, 1 << 24) \
-    X(eos,            0, 1 << 24) \
-    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
-    X(n_sentinels,    spans, 1 << 24)
-
 TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-    int masks = o->kind == TRF_NOISE_MASKS;
-    int spans = o->kind == TRF_NOISE_SPANS;
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__NOISE_FIELDS(TRF__X)
-#undef TRF__X
+    /* bounds may depend on the kind */
+    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    TRF__RANGE(o, kind, 0, TRF_NOISE_COUNT - 1);
+    TRF__RANGE(o, density, 0, 1);
+    TRF__RANGE(o, masked, 0, 1);
+    TRF__RANGE(o, randomised, 0, 1);
+    TRF__RANGE(o, keep_label, 0, masks);
+    TRF__RANGE(o, whole_words, 0, masks);
+    TRF__RANGE(o, mean_span, 1, 1e6);
+    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
+    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
+    TRF__RANGE(o, pad, -1, 1 << 24);
+    TRF__RANGE(o, bos, -1, 1 << 24);
+    TRF__RANGE(o, eos, 0, 1 << 24);
+    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
+    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
     TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
     if (o->words && !o->words->finished) return trf__fail_learning(err);
     return trf__hooks_check(&o->hooks, err);
@@ -30784,38 +30738,6 @@ TRF__FOR_SIZE
 // as one of them does; all others are the caller's.
 // -----------------------------------------------------------------------------------------------
 
-/* Fields of trf_search with their lowest and highest values. trf_search_check names the first field
-   outside them. */
-#define TRF__SEARCH_FIELDS(X) \
-    X(beam,               1, TRF__MAX_BEAM) \
-    X(n_best,             1, search->beam) \
-    X(length_rule,        0, TRF_LENGTH_RULE_COUNT - 1) \
-    X(alpha,              0, 10) \
-    X(count_eos,          0, 1) \
-    X(score_prefix,       0, 1) \
-    X(count_prefix,       0, 1) \
-    X(word_penalty,       -1e6, 1e6) \
-    X(candidates,         1, TRF__MAX_CANDIDATES) \
-    X(eos_in_top_beam,    0, 1) \
-    X(shrink,             0, 1) \
-    X(stop,               0, TRF_BEAM_STOP_COUNT - 1) \
-    X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
-    X(min_length,         0, INT32_MAX) \
-    X(renormalize_logits, 0, 1) \
-    X(ban_unk,            0, 1) \
-    X(max_length_a,       0, 1e6) \
-    X(max_length_b,       -1, INT32_MAX) \
-    X(start,              -1, INT32_MAX) \
-    X(forced_first,       -1, INT32_MAX) \
-    X(source_first,       -1, INT32_MAX) \
-    X(source_last,        -1, INT32_MAX) \
-    X(source_tagged,      0, 1) \
-    X(no_repeat_ngram,    0, INT32_MAX) \
-    X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      0, INT32_MAX) \
-    X(max_tokens,         1, INT32_MAX) \
-    X(threads,            0, TRF__MAX_THREADS)
-
 enum { TRF__MAX_BANNED = 1 << 24 };
 
 /* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
@@ -30854,9 +30776,34 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
-#define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
-    TRF__SEARCH_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
+    TRF__RANGE(search, n_best, 1, search->beam);
+    TRF__RANGE(search, length_rule, 0, TRF_LENGTH_RULE_COUNT - 1);
+    TRF__RANGE(search, alpha, 0, 10);
+    TRF__RANGE(search, count_eos, 0, 1);
+    TRF__RANGE(search, score_prefix, 0, 1);
+    TRF__RANGE(search, count_prefix, 0, 1);
+    TRF__RANGE(search, word_penalty, -1e6, 1e6);
+    TRF__RANGE(search, candidates, 1, TRF__MAX_CANDIDATES);
+    TRF__RANGE(search, eos_in_top_beam, 0, 1);
+    TRF__RANGE(search, shrink, 0, 1);
+    TRF__RANGE(search, stop, 0, TRF_BEAM_STOP_COUNT - 1);
+    TRF__RANGE(search, at_limit, 0, TRF_AT_LIMIT_COUNT - 1);
+    TRF__RANGE(search, min_length, 0, INT32_MAX);
+    TRF__RANGE(search, renormalize_logits, 0, 1);
+    TRF__RANGE(search, ban_unk, 0, 1);
+    TRF__RANGE(search, max_length_a, 0, 1e6);
+    TRF__RANGE(search, max_length_b, -1, INT32_MAX);
+    TRF__RANGE(search, start, -1, INT32_MAX);
+    TRF__RANGE(search, forced_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_last, -1, INT32_MAX);
+    TRF__RANGE(search, source_tagged, 0, 1);
+    TRF__RANGE(search, no_repeat_ngram, 0, INT32_MAX);
+    TRF__RANGE(search, repetition_penalty, 1e-6, 1e6);
+    TRF__RANGE(search, max_sentences, 0, INT32_MAX);
+    TRF__RANGE(search, max_tokens, 1, INT32_MAX);
+    TRF__RANGE(search, threads, 0, TRF__MAX_THREADS);
     if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
         return trf__fail_below(err, "max_length_b", 1, 0);
     TRF__TRY(trf__check_listed(&search->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
@@ -35024,8 +34971,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     if (status != TRF_E_INVALID_ARG) return status;
     for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
-    err->status = TRF_E_FORMAT;
-    return TRF_E_FORMAT;
+    return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
 /* Reads the configuration of a file: from its metadata, or from the options if another program
@@ -35705,10 +35651,9 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
-    char *map;
     if (file->from.fd < 0 || !model->run.backend->on_host || file->from.size > SIZE_MAX ||
         arenas[0]->begin % 64 || arenas[1]->begin % 64) return 0;
-    map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
+    char *map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
     if (!map) return 0;
     model->map = map;
     model->map_bytes = (size_t)file->from.size;
@@ -36138,14 +36083,6 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
 }
 
-TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
-{
-    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
-                              err));
-    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4, TRF_E_UNSUPPORTED, -1,
-                      "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
-}
-
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
                                   const trf_save_options *options, trf_error *err)
 {
@@ -36154,7 +36091,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
     trf__clear(err);
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__check_weights(weights, err));
+    TRF__TRY(trf__check_range("weights", (double)weights, 0, TRF_WEIGHTS_COUNT - 1, err));
+    TRF__FAIL_IF(weights == TRF_WEIGHTS_INT8 && TRF__REAL_BYTES != 4, TRF_E_UNSUPPORTED, -1,
+                 "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
     trf_status status = model->packed ? trf__write_packed(model, &to, weights, err)
                       : trf__write_model(model, model->weights, NULL, trf__metadata_model, model,
                                          &to, weights, err);
@@ -36534,7 +36473,6 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 {
     const trf__destination to = { path, NULL, 0, NULL };
     int64_t n, i;
-    trf__session session;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
@@ -36567,10 +36505,9 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     trf__out out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
-    session.g = sampler;
     /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
-    session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
-        ? 1 : (int)TRF__SESSION;
+    const int first = count > 0 && !sampler->sampled[0].answer.log_probabilities;
+    trf__session session = { sampler, 0, first ? 1 : (int)TRF__SESSION };
     trf_status status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK)
         status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
@@ -41058,4 +40995,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3772586795
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3350623890

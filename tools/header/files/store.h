@@ -125,8 +125,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     if (status != TRF_E_INVALID_ARG) return status;
     for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
-    err->status = TRF_E_FORMAT;
-    return TRF_E_FORMAT;
+    return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
 /* Reads the configuration of a file: from its metadata, or from the options if another program
