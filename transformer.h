@@ -402,9 +402,8 @@
 //         return 1;
 //     }
 //
-//   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
-//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may
-//   correct the cause and call again. Statuses that programs usually branch on:
+//   A failing call leaves objects and arrays as they were (trf_error has the rule and its
+//   exceptions): correct the cause and call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
@@ -21022,15 +21021,6 @@ TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
-/* The end of a run of characters of one class, at most `most` of them. */
-TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
-                                  int kind, int64_t most)
-{
-    int bytes;
-    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
-    return at;
-}
-
 TRF__FN int trf__is_line_break(const char *at, const char *end)
 {
     return at < end && (*at == '\r' || *at == '\n');
@@ -21083,8 +21073,10 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
-    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3);
+    /* a run of characters of one class */
+    int64_t most = kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
+                 : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3;
+    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
@@ -21120,28 +21112,23 @@ typedef struct trf__byte_work {
     int64_t capacity, text_capacity;
 } trf__byte_work;
 
-/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
-TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
-{
-    size_t length = 0;
-    for (int32_t i = 0; i < n; i++)
-        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    int32_t id = trf__vocab_number(v, spelling, length);
-    return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
-}
-
 /* Gives the ids of a word of n bytes. */
 TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
                                       trf__byte_work *work, trf__ids *to, trf_error *err)
 {
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
-    int32_t id = -1;
     if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
+        size_t length = 0;
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
-        id = trf__whole_word(v, word, n, work->text);
+        for (int32_t i = 0; i < n; i++)
+            length += (size_t)trf__spell_byte((unsigned char)word[i], work->text + length);
+        int32_t id = trf__vocab_number(v, work->text, length);
+        if (id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY) {
+            trf__emit_id(to, id, 0);
+            return TRF_OK;
+        }
     }
-    if (id >= 0) { trf__emit_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
@@ -31274,15 +31261,6 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
     return n;
 }
 
-/* The different ids among `ends` without EOS. */
-TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
-{
-    TRF__ZEROED(trf_ends, more);
-    for (int32_t i = 0; i < ends->n; i++)
-        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
-    return more;
-}
-
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
    The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
    any number. */
@@ -31298,7 +31276,10 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
-    s.ends = trf__more_ends(c, &search->ends);
+    TRF__ZERO(s.ends);                  /* the different ones without EOS */
+    for (int32_t i = 0; i < search->ends.n; i++)
+        if (search->ends.ids[i] != c->eos)
+            s.ends.n = trf__add_once(s.ends.ids, s.ends.n, search->ends.ids[i]);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
@@ -31306,13 +31287,6 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
         s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
                                               1, 32);
     return s;
-}
-
-/* Number of tokens that a search may choose. */
-TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
-{
-    int32_t never[3];
-    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
@@ -31734,16 +31708,6 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
-{
-    trf__required *r = &t->required;
-    size_t n = (size_t)x->n_symbols;
-    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
-    if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
-    return TRF_OK;
-}
-
 /* Copies the lists to the device, and gives each sentence its part. */
 TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
@@ -31796,8 +31760,13 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));
     if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
-    if (x) TRF__TRY(trf__learn_writing(t, err));
-    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    if (x) {
+        const size_t symbols = (size_t)x->n_symbols;
+        TRF__TRY(trf__learn_writing(t, err));
+        TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+        if (symbols) memcpy(r->symbols, x->symbols, symbols * sizeof *r->symbols);
+        trf__sort_items(r->symbols, symbols, sizeof *r->symbols, trf__by_id);
+    }
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
@@ -31834,8 +31803,9 @@ TRF_API int32_t trf_text_count(const char *in, const char *text)
 /* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
-    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
+    int32_t never[3];
+    int64_t choices = c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1 + s->ends.n, choices));
 }
 
 TRF__COLD
@@ -33369,19 +33339,6 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
     return TRF_OK;
 }
 
-/* The lists of a sampler have one span for each source. */
-TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
-{
-    TRF__TRY(trf__same_sources(e, err));
-    for (int32_t k = 1; k < e->n && trf__has_source(&e->config); k++)
-        TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
-                     e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
-                     "models",
-                     "model %d adds BOS or EOS to sources where the first one does not, or does "
-                     "not where it does", (int)k);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                       const trf_sampling *sampling, trf_error *err)
 {
@@ -33394,7 +33351,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
+    TRF__TRY(trf__same_sources(&ensemble, err));
+    /* the lists of a sampler have one span for each source */
+    const trf_config *first = &ensemble.config;
+    for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
+        TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
+                     ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
+                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
+                     "or does not where it does", (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -38521,25 +38485,19 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
-/* The number of a path. Lines of one file follow one another, so the last path is tried. */
-TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
-                                    trf_error *err)
-{
-    trf__texts *paths = &d->paths;
-    *number = (int32_t)paths->count - 1;
-    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
-    *number = path ? (int32_t)paths->count : -1;
-    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
-}
-
 /* Adds both sides of a pair or neither. */
 TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int32_t path;
+    trf__texts *paths = &d->paths;
+    int32_t path = line->path ? (int32_t)paths->count - 1 : -1;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
-    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    /* lines of one file follow one another, so the last path is tried */
+    if (line->path && (path < 0 || strcmp(line->path, paths->bytes + paths->starts[path]))) {
+        TRF__TRY(trf__texts_add(paths, line->path, strlen(line->path), hooks, err));
+        path++;
+    }
     TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
     if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
@@ -38917,23 +38875,17 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     return TRF_OK;
 }
 
-/* The label of a line, or its labels. */
-TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
-                                     trf_error *err)
-{
-    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
-    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    int32_t number = trf__line_label(d, line, bad);
-    if (number < 0) return TRF_OK;
-    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
-}
-
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (d->options.label_kind == TRF_LABELS_ANY) TRF__TRY(trf__encode_any(d, text[1], bad, err));
+    else if (trf__is_numbered(&d->options)) TRF__TRY(trf__encode_numbers(d, text[1], bad, err));
+    else {
+        int32_t number = trf__line_label(d, text[1], bad);
+        if (number >= 0) TRF__TRY(trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err));
+    }
     if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
@@ -39659,17 +39611,6 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Makes the held-out pairs a batch. */
-TRF__FN void trf__dataset_hold(trf_dataset *d)
-{
-    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
-    for (int side = 0; side < 2; side++) {
-        to[side]->ids = d->held[side].ids;
-        to[side]->lengths = d->held[side].lengths;
-        to[side]->count = (int32_t)d->held[side].count;
-    }
-}
-
 /* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
    end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
@@ -39718,7 +39659,12 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
         TRF__TRY(trf__dataset_recipe(d, err));
     }
     TRF__TRY(trf__dataset_find_stream(d, err));
-    trf__dataset_hold(d);
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
+    for (int side = 0; side < 2; side++) {
+        to[side]->ids = d->held[side].ids;
+        to[side]->lengths = d->held[side].lengths;
+        to[side]->count = (int32_t)d->held[side].count;
+    }
     trf__dataset_reasons(d, &choice);
     d->finished = 1;
     return TRF_OK;
@@ -40995,4 +40941,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3350623890
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2890313330

@@ -310,25 +310,19 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
-/* The number of a path. Lines of one file follow one another, so the last path is tried. */
-TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
-                                    trf_error *err)
-{
-    trf__texts *paths = &d->paths;
-    *number = (int32_t)paths->count - 1;
-    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
-    *number = path ? (int32_t)paths->count : -1;
-    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
-}
-
 /* Adds both sides of a pair or neither. */
 TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int32_t path;
+    trf__texts *paths = &d->paths;
+    int32_t path = line->path ? (int32_t)paths->count - 1 : -1;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
-    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    /* lines of one file follow one another, so the last path is tried */
+    if (line->path && (path < 0 || strcmp(line->path, paths->bytes + paths->starts[path]))) {
+        TRF__TRY(trf__texts_add(paths, line->path, strlen(line->path), hooks, err));
+        path++;
+    }
     TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
     if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];

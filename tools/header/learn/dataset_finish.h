@@ -324,17 +324,6 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Makes the held-out pairs a batch. */
-TRF__FN void trf__dataset_hold(trf_dataset *d)
-{
-    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
-    for (int side = 0; side < 2; side++) {
-        to[side]->ids = d->held[side].ids;
-        to[side]->lengths = d->held[side].lengths;
-        to[side]->count = (int32_t)d->held[side].count;
-    }
-}
-
 /* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
    end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
@@ -383,7 +372,12 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
         TRF__TRY(trf__dataset_recipe(d, err));
     }
     TRF__TRY(trf__dataset_find_stream(d, err));
-    trf__dataset_hold(d);
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
+    for (int side = 0; side < 2; side++) {
+        to[side]->ids = d->held[side].ids;
+        to[side]->lengths = d->held[side].lengths;
+        to[side]->count = (int32_t)d->held[side].count;
+    }
     trf__dataset_reasons(d, &choice);
     d->finished = 1;
     return TRF_OK;

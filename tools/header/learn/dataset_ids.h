@@ -214,23 +214,17 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     return TRF_OK;
 }
 
-/* The label of a line, or its labels. */
-TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
-                                     trf_error *err)
-{
-    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
-    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    int32_t number = trf__line_label(d, line, bad);
-    if (number < 0) return TRF_OK;
-    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
-}
-
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (d->options.label_kind == TRF_LABELS_ANY) TRF__TRY(trf__encode_any(d, text[1], bad, err));
+    else if (trf__is_numbered(&d->options)) TRF__TRY(trf__encode_numbers(d, text[1], bad, err));
+    else {
+        int32_t number = trf__line_label(d, text[1], bad);
+        if (number >= 0) TRF__TRY(trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err));
+    }
     if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");

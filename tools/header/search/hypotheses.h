@@ -30,8 +30,9 @@
 /* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
-    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
+    int32_t never[3];
+    int64_t choices = c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1 + s->ends.n, choices));
 }
 
 TRF__COLD

@@ -385,16 +385,6 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
-{
-    trf__required *r = &t->required;
-    size_t n = (size_t)x->n_symbols;
-    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
-    if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
-    return TRF_OK;
-}
-
 /* Copies the lists to the device, and gives each sentence its part. */
 TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
@@ -447,8 +437,13 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));
     if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
-    if (x) TRF__TRY(trf__learn_writing(t, err));
-    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    if (x) {
+        const size_t symbols = (size_t)x->n_symbols;
+        TRF__TRY(trf__learn_writing(t, err));
+        TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+        if (symbols) memcpy(r->symbols, x->symbols, symbols * sizeof *r->symbols);
+        trf__sort_items(r->symbols, symbols, sizeof *r->symbols, trf__by_id);
+    }
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);

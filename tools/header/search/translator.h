@@ -230,15 +230,6 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
     return n;
 }
 
-/* The different ids among `ends` without EOS. */
-TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
-{
-    TRF__ZEROED(trf_ends, more);
-    for (int32_t i = 0; i < ends->n; i++)
-        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
-    return more;
-}
-
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
    The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
    any number. */
@@ -254,7 +245,10 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
-    s.ends = trf__more_ends(c, &search->ends);
+    TRF__ZERO(s.ends);                  /* the different ones without EOS */
+    for (int32_t i = 0; i < search->ends.n; i++)
+        if (search->ends.ids[i] != c->eos)
+            s.ends.n = trf__add_once(s.ends.ids, s.ends.n, search->ends.ids[i]);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
@@ -262,13 +256,6 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
         s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
                                               1, 32);
     return s;
-}
-
-/* Number of tokens that a search may choose. */
-TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
-{
-    int32_t never[3];
-    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
