@@ -3402,15 +3402,12 @@ typedef struct trf_data_lines {
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
-    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
-                                                   alone are targets, texts with labels sources.
-                                                   default TRF_TOKENS_AUTO */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts alone are
+                                   targets, texts with labels sources. default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
-                                                   learned ones, as for subwords
-                                                   (trf_vocab_load). Without `config`
-                                                   their pad, bos, eos and unk are 0 to 3
-                                                   (TRF_E_UNSUPPORTED). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                   learned ones, as for subwords (trf_vocab_load). Without `config`
+                                   their pad, bos, eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                   Borrowed until trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
                                    texts (trf_join). Borrowed until trf_dataset_finish.
@@ -3453,8 +3450,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
-                                   default 0 */
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
@@ -18610,8 +18606,7 @@ TRF__FN int trf__is_subwords(trf_token_kind kind)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
-   past the token. */
+/* Returns the length of the next token of a valid text, or 0 at its end. *at moves past it. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -18673,8 +18668,7 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
     return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
 }
 
-/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
-   without blanks. */
+/* Why a token from elsewhere cannot be added, or NULL. Decoding relies on words without blanks. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
@@ -18700,8 +18694,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
-/* Makes the table so large that `tokens` fill at most half of it. On failure the old table
-   stays. */
+/* Lets `tokens` fill at most half of the table. On failure the old table stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
     uint64_t *slots;
@@ -18838,8 +18831,7 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     return TRF_OK;
 }
 
-/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
-   continuation. */
+/* Order of ids: higher counts first, equal ones by their bytes, a prefix before a longer one. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
@@ -18947,8 +18939,7 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 #define TRF__STORED_FAIL_IF(condition, at, fault) \
     do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
-/* Checks the number x, read at an offset. The message has its range between `before` and
-   `after`. */
+/* Checks the number x of an offset. The message has its range between `before` and `after`. */
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {
@@ -19220,8 +19211,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
                          *text, err);
 }
 
-/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
-   piece. */
+/* Special ids belong to tokens that no text contains. One of `more` becomes a control piece. */
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;
@@ -19342,9 +19332,8 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token unless
-   there is a map. */
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is a copy of the caller's cursor.
+   Unknown and control pieces have no text, hence no token unless there is a map. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -19428,8 +19417,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
-   5 how answers are. */
+/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -19688,8 +19676,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 // matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
 // becomes U+FFFD.
 
-/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
-   matches count. */
+/* Length of the longest user-defined piece that begins the text, or 0. Only 64 matches count. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19821,8 +19808,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
-   its text. */
+/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19843,8 +19829,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
-/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
-   for a whole run. */
+/* Appends a piece. Token -1: bytes without a piece, which become byte pieces, or one unk a run. */
 TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
@@ -19908,11 +19893,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
 /* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
    holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
-   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
-   is the symbol's token. */
+   symbol's node is where its bytes lead in the tree of pieces, or -1; of bytes, it is its token. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
-   both symbols together */
+/* score: the bits of a float, so mapped that integers have its order. node: of both together */
 typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
 typedef struct trf__bpe trf__bpe;
 struct trf__bpe {
@@ -20072,8 +20055,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
-/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
-   or 0: there is none. */
+/* Gives the token of a code that begins a text, as in ">>fr<< Hello". Returns its length, or 0. */
 TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
@@ -20104,8 +20086,7 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
    `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
-   whole or not at all. */
+/* Counts the length of the text of id number i. Returns whether it is written: all of it fits. */
 TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
 {
     to->whole = trf__add_size(to->whole, length);
@@ -20129,8 +20110,7 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
-/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
-   number. */
+/* Copies the bytes of the first byte pieces, at most four: a character. Returns their number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
     int m = 0;
@@ -21081,8 +21061,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     return at;
 }
 
-/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
-   between two numbers. */
+/* The end of the run that is cut by itself: by SmolLM's rule a number, or what is between two. */
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
@@ -21384,8 +21363,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return id < 0 ? vocab->special[TRF_SPECIAL_UNK] : id;
 }
 
-/* Gives the ids of a text of words or characters. Of the symbols that begin at a character the
-   longest counts. */
+/* Gives the ids of words or characters. Of symbols that begin at one place the longest counts. */
 TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                      trf_error *err)
 {
@@ -28297,8 +28275,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     return TRF_OK;
 }
 
-/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
-   begins. */
+/* Reads and checks a block without its records. *n: its pairs. *next: where the next one begins. */
 TRF__COLD
 TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
                                   trf_error *err)
@@ -29096,8 +29073,7 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the epoch, which is in the plan, into the batch's
-   arrays. */
+/* Copies the pairs of a batch of the epoch, which is in the plan, into the batch's arrays. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
     int64_t begin = c->other[batch - c->first_batch], i;
@@ -29487,8 +29463,7 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 }
 
 /* Cuts `items` into `pieces` parts of one item or more. At each possible cut, the chance is the
-   number of cuts left over the number of possible ones left (Knuth's algorithm S): every division
-   is equally likely. */
+   number of cuts left over that of possible ones (Knuth's algorithm S): all are as likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1;
@@ -31107,8 +31082,7 @@ typedef struct trf__required {
     void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
-/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
-   layout. */
+/* The two arenas of a search, besides the activations of its pass. Three sizes determine both. */
 typedef struct trf__hypotheses {
     int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
                                    rows of a source */
@@ -31211,8 +31185,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     return r;
 }
 
-/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
-   twice. */
+/* The same with lists for n rows, whose histories have up to `length` ids. None is banned twice. */
 TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
                                    int64_t length, int64_t vocab)
 {
@@ -31262,8 +31235,7 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 }
 
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
+   The cancel hook is called between products, so this bounds its delay. GPUs are fast enough. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;
@@ -31634,8 +31606,7 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
     return trf__phrase_count(f, met);
 }
 
-/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
-   too. */
+/* Counts what is required of a sentence, with phrases from `first` on: one occurs in others too. */
 TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
                                     trf_error *err)
 {
@@ -32022,8 +31993,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
 /* The job of one token: its number in the round, and how many candidates each row needs. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
-   every search. */
+/* Issues the ops of one token: the `wanted` best continuations of all rows, then the choices. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;
@@ -32373,8 +32343,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     return TRF_OK;
 }
 
-/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
-   one sync. */
+/* Stores the answers of all sentences that are no longer live. One sync serves all downloads. */
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -32394,8 +32363,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 }
 
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
-   and candidates of the next tokens. If several tokens are issued before the next look, these are
-   upper bounds. */
+   and candidates of the next tokens, or bounds of these if several are issued before a look. */
 TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
@@ -32533,8 +32501,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
     return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Determines the sentences of a round from round->first on, how many are searched at a time, and
-   their greatest lengths. */
+/* Determines the sentences of a round from round->first on, how many at a time, and how long. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;
@@ -33027,8 +32994,7 @@ TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_
     return n;
 }
 
-/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
-   has changed. */
+/* The text by which the answer has grown; at its end all that is left. Failures change nothing. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
                                  size_t *bytes, trf_error *err)
 {
@@ -33267,8 +33233,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     g->count = 0;
 }
 
-/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
-   it. */
+/* Lays out both arenas, and sets their sizes. Called twice: without memory, then with it. */
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -33398,8 +33363,7 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 // no sequences.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
-   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
-   are. */
+   and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
@@ -34595,8 +34559,7 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                       (unsigned long long)to->size);
 }
 
-/* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
-   unique. */
+/* Writes a whole file, or changes nothing. Callers see to it that names are UTF-8 and unique. */
 TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
                                    const trf__out *tensors, int32_t n, trf__notes notes,
@@ -34700,8 +34663,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 //
 // A message begins with the path of its file (trf__name_file), which these functions know.
 
-/* Checks everything before the file is touched. `items` serves both sorts, so it has the larger
-   size. */
+/* Checks everything before the file is touched. `items` serves both sorts. */
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks,
@@ -34927,8 +34889,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* Turns an error of a configuration into one of the file: the argument was right, the file is
-   wrong. err is not NULL. */
+/* Turns an error of a configuration into one of the file that has it. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
@@ -34938,8 +34899,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
-/* Reads the configuration of a file: from its metadata, or from the options if another program
-   wrote the file. */
+/* Reads the configuration of a file: its metadata, or the options if another program wrote it. */
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {
@@ -35229,8 +35189,7 @@ typedef struct trf__stripe {
     uint32_t sum;
 } trf__stripe;
 
-/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
-   failed. */
+/* A thread's buffer: bytes of the file, floats, scales; and the first of its stripes to fail. */
 typedef struct trf__stripe_reader {
     char *bytes;
     trf_real *numbers, *scales;
@@ -35610,8 +35569,7 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
                       trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
-/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
-   read. */
+/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be. */
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
@@ -35666,8 +35624,7 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 // trf__model_read is the order of loading. Everything that can fail without reading data comes
 // first.
 
-/* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
-   file, int8, has them. */
+/* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -35777,8 +35734,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 // >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
-   and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
-   claims. */
+   and its NUL. So memory grows with the tokens found, whatever size the file claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
@@ -35863,8 +35819,7 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Loads the weights of a file of tensors into a model without weights, after checking all of
-   them. */
+/* Loads the weights of a file of tensors into a model without weights, after all checks. */
 TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
                                      const trf_load_options *options, trf_error *err)
 {
@@ -35920,8 +35875,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
-   many there are. */
+/* Lists the parameters of an arena: BF16 and INT8 for matrices, F16 for all. Returns how many. */
 TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                                const trf_real *arena, trf_weights weights)
 {
@@ -36010,8 +35964,7 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 }
 
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
-   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
-   them. */
+   checkpoint. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions, trf__notes notes,
                                     const void *of, const trf__destination *to,
@@ -36652,8 +36605,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
-   source is. */
+/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -36661,8 +36613,7 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 }
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
-   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
-   are better. */
+   symbols mean rules to find and little to remember: small models and batches, little dropout. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
@@ -37330,8 +37281,7 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
 // A validation is better by its score, or with equal scores by its loss. Only a better score resets
 // the count of validations to wait for.
 
-/* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
-   are no worse than none. */
+/* Turns a score so that larger is better. Above 100 % of errors answers are no worse than none. */
 TRF__FN double trf__oriented_score(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score
@@ -37806,8 +37756,7 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 // >>learn-validate validating, and keeping the best weights
 
-/* The score of the metric. The error rate needs answers, hence a translator for the weights of this
-   moment. */
+/* The score of the metric. The error rate needs answers, hence a translator. */
 TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
                                     trf_learn_progress *p, trf_error *err)
 {
@@ -37866,8 +37815,7 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
-/* Validates the mean of the weights if there is one. The trainer's weights return to the model even
-   after a failure. */
+/* Validates the mean of the weights if there is one. The weights return even after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status back = TRF_OK;
@@ -37894,8 +37842,7 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
                      "another rank could not read its batch");
 }
 
-/* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
-   data are left. */
+/* One update from `accumulate` batches, fewer at the end of the data. TRF_E_END: none is left. */
 TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -37960,8 +37907,7 @@ TRF__FN void trf__learn_fit(const trf__learner *l)
         to->total_steps = trf__max64(state->fits, to->warmup + 1);
 }
 
-/* Finds the updates in all, by their number or by the epochs, and plans a new run that has no limit
-   of time. */
+/* Finds how many updates there will be, and plans a new run that has no limit of time. */
 TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 {
     trf_learn_state *state = &l->trainer->learning;
@@ -38172,8 +38118,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not
-       kept */
+    /* others do not come to save after an error of this rank alone; lost weights are not kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */
@@ -38599,8 +38544,7 @@ TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_err
                       "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
-/* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
-   with the lines. */
+/* Adds the labels of a line. Now and then duplicates go: memory does not grow with the lines. */
 TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
@@ -38614,8 +38558,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
     return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
-/* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
-   number. */
+/* Inserts the labels of a line that the sorted list lacks. *added is their number. */
 TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {
@@ -39053,8 +38996,7 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
 }
 
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
-   as such. */
+   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {
@@ -39228,8 +39170,7 @@ TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, 
     return NULL;
 }
 
-/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
-   its LF. */
+/* Reads the pairs of one file or two, or texts alone. Lines of a file that is one text keep LF. */
 TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
                                    trf_error *err)
 {
@@ -39611,8 +39552,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
-   end. */
+/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -39697,8 +39637,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
-   NULL. */
+/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;
@@ -39878,8 +39817,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. What the last call has left goes now: a check may have ended it
-   before trf__end. */
+/* Begins a call with an empty job. What a call that failed a check has left goes now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
@@ -39984,8 +39922,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     return status;
 }
 
-/* Copies everything to the device. It comes after the last check that can fail, so nothing has to
-   be freed before. */
+/* Copies everything to the device. It follows the last check, so nothing must be freed before. */
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
@@ -40497,8 +40434,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 // The context keeps the table, because every layer and every step asks for the same rows.
 
 /* Sets the rotation of heads of this width: the rows of the table up to the last key, and as
-   positions those of all queries, then those of all keys. ahead: how many keys a sequence may have
-   before its first query. */
+   positions those of all queries, then those of all keys. ahead: the most keys before a query. */
 TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rotary,
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
@@ -40941,4 +40877,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2890313330
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3342130300

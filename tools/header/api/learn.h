@@ -378,15 +378,12 @@ typedef struct trf_data_lines {
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
-    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
-                                                   alone are targets, texts with labels sources.
-                                                   default TRF_TOKENS_AUTO */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts alone are
+                                   targets, texts with labels sources. default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
-                                                   learned ones, as for subwords
-                                                   (trf_vocab_load). Without `config`
-                                                   their pad, bos, eos and unk are 0 to 3
-                                                   (TRF_E_UNSUPPORTED). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                   learned ones, as for subwords (trf_vocab_load). Without `config`
+                                   their pad, bos, eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                   Borrowed until trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
                                    texts (trf_join). Borrowed until trf_dataset_finish.
@@ -429,8 +426,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
-                                   default 0 */
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */

@@ -264,8 +264,7 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the epoch, which is in the plan, into the batch's
-   arrays. */
+/* Copies the pairs of a batch of the epoch, which is in the plan, into the batch's arrays. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
     int64_t begin = c->other[batch - c->first_batch], i;

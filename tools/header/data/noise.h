@@ -104,8 +104,7 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 }
 
 /* Cuts `items` into `pieces` parts of one item or more. At each possible cut, the chance is the
-   number of cuts left over the number of possible ones left (Knuth's algorithm S): every division
-   is equally likely. */
+   number of cuts left over that of possible ones (Knuth's algorithm S): all are as likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1;

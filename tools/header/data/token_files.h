@@ -270,8 +270,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     return TRF_OK;
 }
 
-/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
-   begins. */
+/* Reads and checks a block without its records. *n: its pairs. *next: where the next one begins. */
 TRF__COLD
 TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
                                   trf_error *err)

@@ -117,8 +117,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* Turns an error of a configuration into one of the file: the argument was right, the file is
-   wrong. err is not NULL. */
+/* Turns an error of a configuration into one of the file that has it. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
@@ -128,8 +127,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
-/* Reads the configuration of a file: from its metadata, or from the options if another program
-   wrote the file. */
+/* Reads the configuration of a file: its metadata, or the options if another program wrote it. */
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {

@@ -31,8 +31,7 @@
 // trf__model_read is the order of loading. Everything that can fail without reading data comes
 // first.
 
-/* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
-   file, int8, has them. */
+/* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -142,8 +141,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 // >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
-   and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
-   claims. */
+   and its NUL. So memory grows with the tokens found, whatever size the file claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
@@ -228,8 +226,7 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Loads the weights of a file of tensors into a model without weights, after checking all of
-   them. */
+/* Loads the weights of a file of tensors into a model without weights, after all checks. */
 TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
                                      const trf_load_options *options, trf_error *err)
 {

@@ -25,8 +25,7 @@
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
-   many there are. */
+/* Lists the parameters of an arena: BF16 and INT8 for matrices, F16 for all. Returns how many. */
 TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                                const trf_real *arena, trf_weights weights)
 {
@@ -115,8 +114,7 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 }
 
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
-   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
-   them. */
+   checkpoint. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions, trf__notes notes,
                                     const void *of, const trf__destination *to,

@@ -424,8 +424,7 @@ TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_err
                       "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
-/* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
-   with the lines. */
+/* Adds the labels of a line. Now and then duplicates go: memory does not grow with the lines. */
 TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
@@ -439,8 +438,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
     return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
-/* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
-   number. */
+/* Inserts the labels of a line that the sorted list lacks. *added is their number. */
 TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {

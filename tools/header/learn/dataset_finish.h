@@ -324,8 +324,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
-   end. */
+/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -410,8 +409,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
-   NULL. */
+/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;

@@ -392,8 +392,7 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
 }
 
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
-   as such. */
+   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {

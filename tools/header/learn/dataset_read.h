@@ -137,8 +137,7 @@ TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, 
     return NULL;
 }
 
-/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
-   its LF. */
+/* Reads the pairs of one file or two, or texts alone. Lines of a file that is one text keep LF. */
 TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
                                    trf_error *err)
 {

@@ -193,8 +193,7 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 // >>learn-validate validating, and keeping the best weights
 
-/* The score of the metric. The error rate needs answers, hence a translator for the weights of this
-   moment. */
+/* The score of the metric. The error rate needs answers, hence a translator. */
 TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
                                     trf_learn_progress *p, trf_error *err)
 {
@@ -253,8 +252,7 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
-/* Validates the mean of the weights if there is one. The trainer's weights return to the model even
-   after a failure. */
+/* Validates the mean of the weights if there is one. The weights return even after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status back = TRF_OK;
@@ -281,8 +279,7 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
                      "another rank could not read its batch");
 }
 
-/* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
-   data are left. */
+/* One update from `accumulate` batches, fewer at the end of the data. TRF_E_END: none is left. */
 TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -347,8 +344,7 @@ TRF__FN void trf__learn_fit(const trf__learner *l)
         to->total_steps = trf__max64(state->fits, to->warmup + 1);
 }
 
-/* Finds the updates in all, by their number or by the epochs, and plans a new run that has no limit
-   of time. */
+/* Finds how many updates there will be, and plans a new run that has no limit of time. */
 TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 {
     trf_learn_state *state = &l->trainer->learning;
@@ -559,8 +555,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not
-       kept */
+    /* others do not come to save after an error of this rank alone; lost weights are not kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */

@@ -48,8 +48,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
-   source is. */
+/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -57,8 +56,7 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 }
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
-   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
-   are better. */
+   symbols mean rules to find and little to remember: small models and batches, little dropout. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;

@@ -108,8 +108,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
     return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Determines the sentences of a round from round->first on, how many are searched at a time, and
-   their greatest lengths. */
+/* Determines the sentences of a round from round->first on, how many at a time, and how long. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;

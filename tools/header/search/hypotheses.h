@@ -249,8 +249,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
 /* The job of one token: its number in the round, and how many candidates each row needs. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
-   every search. */
+/* Issues the ops of one token: the `wanted` best continuations of all rows, then the choices. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;

@@ -311,8 +311,7 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
     return trf__phrase_count(f, met);
 }
 
-/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
-   too. */
+/* Counts what is required of a sentence, with phrases from `first` on: one occurs in others too. */
 TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
                                     trf_error *err)
 {

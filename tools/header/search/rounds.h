@@ -306,8 +306,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     return TRF_OK;
 }
 
-/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
-   one sync. */
+/* Stores the answers of all sentences that are no longer live. One sync serves all downloads. */
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -327,8 +326,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 }
 
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
-   and candidates of the next tokens. If several tokens are issued before the next look, these are
-   upper bounds. */
+   and candidates of the next tokens, or bounds of these if several are issued before a look. */
 TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {

@@ -241,8 +241,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     g->count = 0;
 }
 
-/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
-   it. */
+/* Lays out both arenas, and sets their sizes. Called twice: without memory, then with it. */
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -372,8 +371,7 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 // no sequences.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
-   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
-   are. */
+   and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)

@@ -216,8 +216,7 @@ TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_
     return n;
 }
 
-/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
-   has changed. */
+/* The text by which the answer has grown; at its end all that is left. Failures change nothing. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
                                  size_t *bytes, trf_error *err)
 {

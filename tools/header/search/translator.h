@@ -76,8 +76,7 @@ typedef struct trf__required {
     void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
-/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
-   layout. */
+/* The two arenas of a search, besides the activations of its pass. Three sizes determine both. */
 typedef struct trf__hypotheses {
     int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
                                    rows of a source */
@@ -180,8 +179,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     return r;
 }
 
-/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
-   twice. */
+/* The same with lists for n rows, whose histories have up to `length` ids. None is banned twice. */
 TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
                                    int64_t length, int64_t vocab)
 {
@@ -231,8 +229,7 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
 }
 
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
+   The cancel hook is called between products, so this bounds its delay. GPUs are fast enough. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;

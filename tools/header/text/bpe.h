@@ -12,11 +12,9 @@
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
 /* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
    holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
-   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
-   is the symbol's token. */
+   symbol's node is where its bytes lead in the tree of pieces, or -1; of bytes, it is its token. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
-   both symbols together */
+/* score: the bits of a float, so mapped that integers have its order. node: of both together */
 typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
 typedef struct trf__bpe trf__bpe;
 struct trf__bpe {
@@ -176,8 +174,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
-/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
-   or 0: there is none. */
+/* Gives the token of a code that begins a text, as in ">>fr<< Hello". Returns its length, or 0. */
 TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");

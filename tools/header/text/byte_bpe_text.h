@@ -199,8 +199,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     return at;
 }
 
-/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
-   between two numbers. */
+/* The end of the run that is cut by itself: by SmolLM's rule a number, or what is between two. */
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;

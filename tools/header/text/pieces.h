@@ -177,8 +177,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
                          *text, err);
 }
 
-/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
-   piece. */
+/* Special ids belong to tokens that no text contains. One of `more` becomes a control piece. */
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;

@@ -14,8 +14,7 @@
 // matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
 // becomes U+FFFD.
 
-/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
-   matches count. */
+/* Length of the longest user-defined piece that begins the text, or 0. Only 64 matches count. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -147,8 +146,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
-   its text. */
+/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -169,8 +167,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
-/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
-   for a whole run. */
+/* Appends a piece. Token -1: bytes without a piece, which become byte pieces, or one unk a run. */
 TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {

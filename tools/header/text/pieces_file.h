@@ -69,9 +69,8 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token unless
-   there is a map. */
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is a copy of the caller's cursor.
+   Unknown and control pieces have no text, hence no token unless there is a map. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -155,8 +154,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
-   5 how answers are. */
+/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;

@@ -18,8 +18,7 @@
    `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
-   whole or not at all. */
+/* Counts the length of the text of id number i. Returns whether it is written: all of it fits. */
 TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
 {
     to->whole = trf__add_size(to->whole, length);
@@ -43,8 +42,7 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
-/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
-   number. */
+/* Copies the bytes of the first byte pieces, at most four: a character. Returns their number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
     int m = 0;

@@ -188,8 +188,7 @@ TRF__FN int trf__is_subwords(trf_token_kind kind)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
-   past the token. */
+/* Returns the length of the next token of a valid text, or 0 at its end. *at moves past it. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -251,8 +250,7 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
     return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
 }
 
-/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
-   without blanks. */
+/* Why a token from elsewhere cannot be added, or NULL. Decoding relies on words without blanks. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
@@ -278,8 +276,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
-/* Makes the table so large that `tokens` fill at most half of it. On failure the old table
-   stays. */
+/* Lets `tokens` fill at most half of the table. On failure the old table stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
     uint64_t *slots;

@@ -96,8 +96,7 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     return TRF_OK;
 }
 
-/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
-   continuation. */
+/* Order of ids: higher counts first, equal ones by their bytes, a prefix before a longer one. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
@@ -205,8 +204,7 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 #define TRF__STORED_FAIL_IF(condition, at, fault) \
     do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
-/* Checks the number x, read at an offset. The message has its range between `before` and
-   `after`. */
+/* Checks the number x of an offset. The message has its range between `before` and `after`. */
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {
