@@ -567,8 +567,7 @@ TRF_API const char *trf_status_name(trf_status status);
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, index of an id or tensor, line number, or update; -1:
-                               none */
+    int64_t where;          /* byte offset, index of an id or tensor, line, or update; -1: none */
     char what[64];          /* the tensor, field or argument. Control characters are '?', here and
                                in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
@@ -619,9 +618,8 @@ typedef enum trf_device_kind {
              its options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
-             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
-             the same training gives other bits on another machine. trf_device_precision tells which
-             it is */
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
+             training gives other bits on another machine. trf_device_precision tells which it is */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
@@ -657,8 +655,7 @@ typedef enum trf_products {
 
    CUDA. TRF_DEVICE_CUDA needs a GPU and a build with CUDA (>>manual, GPUS); otherwise creating an
    object fails with TRF_E_BACKEND. Results are meant to equal those of the CPU up to rounding, with
-   the same dropout masks, and to be bit-identical in every run on the same card with the same
-   libraries.
+   the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
      - trainers, translators and samplers of a model with this config.device or
@@ -683,8 +680,7 @@ typedef enum trf_products {
    builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
    128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
    of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
-   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS, with
-   threads of its own. */
+   and Windows, and if linked statically, it is called like any CBLAS, with its own threads. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -715,8 +711,7 @@ TRF_API trf_device trf_device_default(void);
                   TRF_PRECISION_BF16 computes with the same
        8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
    Of a GPU it has the number, and of a device that this program lacks the error's message. The text
-   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
-   default one. */
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL: no room. NULL device: the default. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -925,15 +920,13 @@ typedef enum trf_label_kind {
 typedef struct trf_config {
     trf_kind kind;              /* default TRF_ENCODER_DECODER */
     int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
-    int32_t n_heads;            /* attention heads; divides d_model unless d_head is set; 1..65536
-                                   [h] */
+    int32_t n_heads;            /* attention heads [h]; divides d_model if d_head is 0; 1..65536 */
     int32_t kv_heads;           /* heads of keys and values; divides n_heads: head h reads number h
                                    * kv_heads / n_heads. 0: n_heads; default 0. Fewer make a
                                    smaller cache (grouped queries, Ainslie et al. 2023) */
     int32_t d_head;             /* width of a head [d_k, d_v]; n_heads * d_head is at most 2^20. 0:
                                    d_model / n_heads; default 0 */
-    double attention_scale;     /* what q k^T is multiplied by; 0..1e6. 0: 1/sqrt(d_head); default
-                                   0. T5 has 1 */
+    double attention_scale;     /* factor of q k^T; 0..1e6. 0: 1/sqrt(d_head); default 0. T5: 1 */
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
@@ -1002,8 +995,7 @@ typedef struct trf_config {
                                    TRF_UNTIED */
     int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
     int32_t scale_logits;       /* 1: the output projection reads states divided by sqrt(d_model):
-                                   T5 with tied embeddings. 0 in an encoder-only model; default
-                                   0 */
+                                   T5 with tied embeddings. 0 if encoder-only; default 0 */
     int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
                                    default 1 */
     int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
@@ -1014,8 +1006,7 @@ typedef struct trf_config {
                                    default 0 */
     int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
     int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; the caller adds EOS, and decoding still
-                                   stops at it */
+                                   0: n ids are n rows; you add EOS; decoding still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are
@@ -1221,16 +1212,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
                                     int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
-   is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
-   does. */
+   is the number of all tokens. There is no capacity; else it fails as trf_vocab_encode. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is its
-   index. */
+   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1337,8 +1326,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
-   elements. */
+   through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
@@ -1400,14 +1388,12 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 /* Bytes of a model that is packed with these weights: its packed matrices, and everything else as
    floats (biases, norms, learned positions). *shared (may be NULL) is the packed matrices' part:
    trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
-   configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
-   parameters. */
+   configuration is not valid, trf_model_pack would fail, or there is no memory for names. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks; `what` is the field and `where` the
-   index of the model. */
+   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -1435,8 +1421,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
    segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
-   TRF_HEAD_MASKED; every id in prompts of a decoder-only model, which a search or a sampler
-   continues. */
+   TRF_HEAD_MASKED; every id in prompts of a decoder-only model. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -1451,8 +1436,7 @@ typedef struct trf_sequences {
    WORDS), use all of them in one update. With several ranks, each rank has its own copy of the same
    corpus and uses its part of every batch (trf_train_options.parts). */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
-                                   batches */
+    uint64_t corpus;            /* fingerprint of its pairs and of what decides its batches */
     int64_t epoch, batch;
 } trf_place;
 
@@ -1484,16 +1468,14 @@ typedef struct trf_batch {
     int64_t ordinal;            /* how many pairs of this update come before this batch on other
                                    ranks: 0, or on rank r the number of pairs on ranks 0..r-1
                                    (trf_batch_part sets it; 0 if the options have `parts`). Do
-                                   not count earlier micro-batches of the same trainer: the trainer
-                                   adds these itself */
+                                   not count earlier micro-batches: the trainer adds these */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
 
 /* A number as a label, for TRF_LABELS_NUMBERS, and back: the label is the number's bits as an IEEE
    754 float. So everything that carries labels carries numbers, to the bit: parts of batches, a
-   corpus. The label of a NaN or of an infinity is refused in batches; -1 is a NaN and means that
-   there is no number. */
+   corpus. The label of a NaN or of an infinity is refused in batches; -1, a NaN, is no number. */
 TRF_API int32_t trf_number_label(float number);
 TRF_API float trf_label_number(int32_t label);
 
@@ -1504,8 +1486,7 @@ TRF_API float trf_label_number(int32_t label);
    with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
    sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
    truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
-   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two texts
-   themselves. */
+   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t shorten,
                             int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
@@ -1589,8 +1570,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
-   NULL. */
+/* What the pairs are, and how many epochs are over; the corpus's own. NULL: corpus is NULL. */
 TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 /* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
    right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
@@ -1599,14 +1579,12 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
                                           trf_error *err);
 /* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
    no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+   TRF_E_STATE: the corpus has delivered a batch, was resumed, or reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
    read; at least one vocabulary is required. TRF_E_LIMIT: more than max_length ids; the message has
-   their number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such
-   bytes for U+FFFD). */
+   their number. TRF_E_FORMAT: the text is not UTF-8, at offset `where` (subwords read U+FFFD). */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
@@ -1616,8 +1594,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
-   batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
-   pairs. */
+   batch plans its own again: call it before the first batch. TRF_E_STATE: there are no pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
@@ -1742,8 +1719,7 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
 /* Adds one pair; the target may hold labels. mark: a number of your own, with which you can
    continue after an interruption, for example how many lines have been read. Fails as
    trf_corpus_add does. TRF_E_LIMIT: an id is too large for id_bytes; `where` is its index.
-   TRF_E_IO: the disk is full. After that every call fails with TRF_E_STATE; the file can be
-   continued. */
+   TRF_E_IO: the disk is full. Then every call fails with TRF_E_STATE; the file can be continued. */
 TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err);
@@ -1857,8 +1833,7 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
    elements go beyond the tensor's end. TRF_E_NONFINITE, unless allow_nonfinite is 1: an element is
-   infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
-   written. */
+   infinite or NaN, or an F64 too large for a float. A failure may leave `values` partly written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                  int64_t count, trf_error *err);
 /* Reads bytes of a tensor of any type, as the file has them. */
@@ -2071,8 +2046,7 @@ typedef struct trf_step_report {
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                                   it. Target tokens are those that are
-                                                   predicted */
+                                   it. Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -2083,10 +2057,8 @@ typedef struct trf_step_report {
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
     double sequence_loss;       /* with sequence_labels: mean smoothed loss per sequence whose label
-                                   is not -1. nll, accuracy and target_tokens are those of tokens
-                                   alone */
-    double sequence_accuracy;   /* share of these sequences whose label the model found most
-                                   likely */
+                                   is not -1. nll, accuracy, target_tokens are of tokens alone */
+    double sequence_accuracy;   /* share of these whose label the model found most likely */
     int64_t sequence_targets;   /* number of these sequences */
     double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
                                    2 per target token; with sequence_labels, plus that of sequences.
@@ -2137,8 +2109,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
    the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
 /* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
-   and increases the step number, which schedule and dropout masks follow. Adam's moments do not
-   change. */
+   and increases the step number, which schedule and dropout masks follow. Adam's moments stay. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 /* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
    dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither
@@ -2350,8 +2321,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
-   rows of a pair of stages are the same for forward and backward. With consistency there are twice
-   as many. */
+   rows of a pair of stages are the same both ways; with consistency there are twice as many. */
 TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
                                   int64_t *out, trf_error *err);
 /* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.
@@ -2459,8 +2429,7 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
    trf_reader_embed. */
 TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
                                        trf_tensor *probabilities, trf_error *err);
-/* How trf_reader_embed makes one vector of the rows of a text: sentence-transformers' module
-   Pooling. */
+/* How trf_reader_embed makes one vector of a text's rows: sentence-transformers' Pooling. */
 typedef enum trf_pooling {
     TRF_POOL_MEAN  = 0,         /* the mean of each column */
     TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
@@ -2474,16 +2443,14 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder, or there are
-   several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
 /* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
    log_probabilities has room for one number per pair. each: NULL; or the sources in the tokens of
    each model of an ensemble, one trf_sequences a model, all of the same count: batch->source is not
-   read then. TRF_E_STATE: an encoder-only model; or the vocabularies of the sources differ, and
-   `each` is NULL. */
+   read then. TRF_E_STATE: an encoder-only model; or source vocabularies differ without `each`. */
 TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
                                     const trf_sequences *each, double *log_probabilities,
                                     trf_error *err);
@@ -2491,8 +2458,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
    the query, EOS and the text, as trf_join puts them together; a pair that is too long is
    shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
+   0..n - 1 of the texts, the best first; of equal ones the first is first, and NaN is last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */
@@ -2745,8 +2711,7 @@ TRF_API trf_search trf_search_defaults(void);
    means the language that the model remembers from its training or its folder. For Marian a NULL
    target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
    If the model has a first token for all answers, the call sets forced_first to it, unless a
-   language does; and `ends`, if there are none yet, to trf_model_ends. A call that fails changes
-   nothing.
+   language does; and `ends`, if there are none yet, to trf_model_ends. A failure changes nothing.
    The model's metadata have the rules. trf import writes them:
        "languages"                             all codes
        "source.tag", "target.tag"              a field, and a token in which * stands for the code:
@@ -2755,8 +2720,7 @@ TRF_API trf_search trf_search_defaults(void);
        "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
-   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id, or as
-   trf_model_ends. */
+   the model has no tokens for this side. TRF_E_FORMAT: as trf_model_ends, or of "target.first". */
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err);
 /* The ends of a published model, for trf_search.ends and trf_sampling.ends: its metadata
@@ -2810,8 +2774,7 @@ typedef enum trf_ended {
 } trf_ended;
 
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
-   the target tokens for a thousand source tokens of the training, which trf_dataset_create_model
-   stores. */
+   the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
     TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
                                    all, and the source has nothing of the kind */
@@ -2858,8 +2821,7 @@ TRF_API trf_reader *trf_translator_reader(trf_translator *translator);
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
    it holds less by *shared of trf_packed_memory. With search.ensemble it is an upper bound for its
-   models, and config may be NULL. 0: no such call is possible; the error says why. NULL search: the
-   defaults. */
+   models, and config may be NULL. 0: no such call is possible (err). NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens, trf_error *err);
 
@@ -3012,8 +2974,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
    number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
    included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn; `where` is the sequence. TRF_E_STATE: nothing has
-   begun. */
+   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -3027,8 +2988,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, ends,
    threads, callback and hooks remain the sampler's. Keys and values are computed again from the
    ids. TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids
-   do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
-   changes nothing. */
+   do not fit the model or memory, or after TRF_E_CANCELLED. Other failures change nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
@@ -3230,8 +3190,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
-   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
-   less. */
+   INT32_MAX. Once the best score is perfect, it counts down from 3, or from a smaller patience. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
 
@@ -3421,16 +3380,14 @@ typedef struct trf_dataset_options {
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
     int32_t files;              /* texts alone. 1: a file is one text and keeps its line ends; the
-                                   last lines of all are held out. 0: each line is a text; default
-                                   0 */
+                                   last lines of all are held out. 0: each line is one; default 0 */
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
-                                   go on with a run of 0.2 or of the first versions 0.3;
-                                   default 0 */
+                                   go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
                                    TRF_LABELS_ONE_OF.
@@ -3522,14 +3479,12 @@ typedef struct trf_data_results {
                                    sampler without a prompt begins in the middle of a text. For the
                                    beginning of one give it EOS as the prompt: EOS ends the text
                                    before, or leads a text that is cut */
-    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
-                                   or they are numbers */
+    const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
 /* The results belong to the data set. NULL before trf_dataset_finish. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
+/* The text of held-out pair 0..count - 1, as it was added. NULL: none, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
@@ -40877,4 +40832,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3342130300
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2951108163

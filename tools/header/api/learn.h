@@ -206,8 +206,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
-   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
-   less. */
+   INT32_MAX. Once the best score is perfect, it counts down from 3, or from a smaller patience. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
 
@@ -397,16 +396,14 @@ typedef struct trf_dataset_options {
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
     int32_t files;              /* texts alone. 1: a file is one text and keeps its line ends; the
-                                   last lines of all are held out. 0: each line is a text; default
-                                   0 */
+                                   last lines of all are held out. 0: each line is one; default 0 */
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
-                                   go on with a run of 0.2 or of the first versions 0.3;
-                                   default 0 */
+                                   go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
                                    TRF_LABELS_ONE_OF.
@@ -498,14 +495,12 @@ typedef struct trf_data_results {
                                    sampler without a prompt begins in the middle of a text. For the
                                    beginning of one give it EOS as the prompt: EOS ends the text
                                    before, or leads a text that is cut */
-    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
-                                   or they are numbers */
+    const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
 /* The results belong to the data set. NULL before trf_dataset_finish. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
+/* The text of held-out pair 0..count - 1, as it was added. NULL: none, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
