@@ -19109,16 +19109,6 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The id of the piece that is read next. */
-TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
-                     "as many ids as the file has pieces", p->n_mapped);
-    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
-    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
-}
-
 /* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
 TRF__FN int trf__is_text_piece(int32_t type)
 {
@@ -19320,8 +19310,12 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
-    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    if (p->n_mapped) {
+        TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                         "as many ids as the file has pieces", p->n_mapped);
+        piece.id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
+        TRF__TRY(trf__map_range(p, "pieces", p->n_read++, piece.id, -1, err));
+    } else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     piece.type = type + byte;
     TRF__TRY(trf__enter_piece(v, text, length, piece, err));
     p->types |= 1 << type;
@@ -20761,18 +20755,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The token that consists of two others, or -1. `work` has room for the longest token. */
-TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
-{
-    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
-    size_t n = (size_t)l->length + (size_t)r->length;
-    if (n > v->byte_bpe->longest_token) return -1;
-    memcpy(work, v->bytes + l->begin, (size_t)l->length);
-    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_number(v, work, n);
-}
-
-/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. `work`
+   has room for the longest token. */
 TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -20780,7 +20764,14 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     uint64_t slot;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
-    m->token = trf__joined_token(v, m, work);
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    m->token = -1;
+    if (n <= b->longest_token) {
+        memcpy(work, v->bytes + l->begin, (size_t)l->length);
+        memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+        m->token = trf__vocab_number(v, work, n);
+    }
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
@@ -28541,17 +28532,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
-{
-    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
-                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, resume, 0, 1);
-    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
-    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
 TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
 {
     unsigned char *head = f->form.head;
@@ -28628,7 +28608,13 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     if (options) o = *options;
     if (!o.id_bytes) o.id_bytes = 4;
     if (!o.max_length) o.max_length = 511;
-    TRF__TRY(trf__token_options(&o, err));
+    TRF__FAIL_IF(o.id_bytes != 2 && o.id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o.id_bytes);
+    TRF__RANGE(&o, max_length, 1, INT32_MAX);
+    TRF__RANGE(&o, resume, 0, 1);
+    if (o.source_vocab && !o.source_vocab->finished) return trf__fail_learning(err);
+    if (o.target_vocab && !o.target_vocab->finished) return trf__fail_learning(err);
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");
@@ -31274,15 +31260,6 @@ TRF__FOR_SPEED
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
-TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
-{
-    int32_t n = (int32_t)trf__total_ids(x);
-    r->n_ids = x->count;
-    if (n == 0) return;
-    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
-    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
-}
-
 /* Bytes of the lists of a call on the device. */
 TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
 {
@@ -31904,7 +31881,12 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
                                          search->threads, search->source_tagged, &search->hooks,
                                          err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    trf__set_phrases(&t->required, &search->phrases);
+    const trf_sequences *x = &search->phrases;
+    t->required.n_ids = x->count;
+    if (x->count > 0) {
+        memcpy(t->required.ids, x->ids, (size_t)trf__total_ids(x) * sizeof *x->ids);
+        memcpy(t->required.lengths, x->lengths, (size_t)x->count * sizeof *x->lengths);
+    }
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -32095,19 +32077,6 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     need.recompute = 0;
     need.copies = 1;
     return need;
-}
-
-/* Reserves memory for a round, and marks all its places as free. */
-TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    trf__progress nothing = { 0, 0, 0, 1 };
-    trf__limits need = trf__round_limits(round, &t->search);
-    trf__hypotheses *h = &t->hypotheses;
-    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
-    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
-    *h->here.progress = nothing;
-    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
-    return TRF_OK;
 }
 
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
@@ -32352,13 +32321,19 @@ TRF__FN int trf__round_admits(const trf__round *round)
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
-/* Searches all sentences of a round. */
+/* Reserves memory for a round, and searches all its sentences. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
+    const trf__progress nothing = { 0, 0, 0, 1 };
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_status status = TRF_OK;
     int64_t wanted = 1;
     int32_t k;
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *t->hypotheses.here.progress = nothing;
+    for (k = 0; k < round->n; k++) t->hypotheses.sentence[k] = -1;      /* all places are free */
     for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
@@ -32540,7 +32515,6 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
-        TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
     for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */
@@ -35627,19 +35601,6 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
-/* A matrix that has several names in the file must be equal under all of them. */
-TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
-                                   trf_error *err)
-{
-    for (int32_t i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
-        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
-    }
-    return TRF_OK;
-}
-
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
@@ -35671,7 +35632,15 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
     trf__reading r = trf__reading_of(file, model);
     r.nonnegative = companion && companion->nonnegative;
     TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
-    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
+    /* a matrix that has several names in the file must be equal under all of them */
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *prefix = companion ? companion->prefix : "";
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+    }
+    return TRF_OK;
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
@@ -40832,4 +40801,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2951108163
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3082502389

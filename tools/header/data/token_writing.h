@@ -105,17 +105,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
-{
-    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
-                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, resume, 0, 1);
-    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
-    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
 TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
 {
     unsigned char *head = f->form.head;
@@ -192,7 +181,13 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     if (options) o = *options;
     if (!o.id_bytes) o.id_bytes = 4;
     if (!o.max_length) o.max_length = 511;
-    TRF__TRY(trf__token_options(&o, err));
+    TRF__FAIL_IF(o.id_bytes != 2 && o.id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o.id_bytes);
+    TRF__RANGE(&o, max_length, 1, INT32_MAX);
+    TRF__RANGE(&o, resume, 0, 1);
+    if (o.source_vocab && !o.source_vocab->finished) return trf__fail_learning(err);
+    if (o.target_vocab && !o.target_vocab->finished) return trf__fail_learning(err);
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");

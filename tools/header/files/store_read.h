@@ -79,19 +79,6 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
-/* A matrix that has several names in the file must be equal under all of them. */
-TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
-                                   trf_error *err)
-{
-    for (int32_t i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
-        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
-    }
-    return TRF_OK;
-}
-
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
@@ -123,7 +110,15 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
     trf__reading r = trf__reading_of(file, model);
     r.nonnegative = companion && companion->nonnegative;
     TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
-    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
+    /* a matrix that has several names in the file must be equal under all of them */
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *prefix = companion ? companion->prefix : "";
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+    }
+    return TRF_OK;
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its

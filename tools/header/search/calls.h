@@ -192,7 +192,6 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
-        TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
     for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */

@@ -205,7 +205,12 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
                                          search->threads, search->source_tagged, &search->hooks,
                                          err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    trf__set_phrases(&t->required, &search->phrases);
+    const trf_sequences *x = &search->phrases;
+    t->required.n_ids = x->count;
+    if (x->count > 0) {
+        memcpy(t->required.ids, x->ids, (size_t)trf__total_ids(x) * sizeof *x->ids);
+        memcpy(t->required.lengths, x->lengths, (size_t)x->count * sizeof *x->lengths);
+    }
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;

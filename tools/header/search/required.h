@@ -24,15 +24,6 @@
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
-TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
-{
-    int32_t n = (int32_t)trf__total_ids(x);
-    r->n_ids = x->count;
-    if (n == 0) return;
-    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
-    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
-}
-
 /* Bytes of the lists of a call on the device. */
 TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
 {

@@ -105,19 +105,6 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     return need;
 }
 
-/* Reserves memory for a round, and marks all its places as free. */
-TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    trf__progress nothing = { 0, 0, 0, 1 };
-    trf__limits need = trf__round_limits(round, &t->search);
-    trf__hypotheses *h = &t->hypotheses;
-    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
-    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
-    *h->here.progress = nothing;
-    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
-    return TRF_OK;
-}
-
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
    begin at `row`. Returns the row after them. */
 TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, const trf__pending *w,
@@ -360,13 +347,19 @@ TRF__FN int trf__round_admits(const trf__round *round)
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
-/* Searches all sentences of a round. */
+/* Reserves memory for a round, and searches all its sentences. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
+    const trf__progress nothing = { 0, 0, 0, 1 };
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_status status = TRF_OK;
     int64_t wanted = 1;
     int32_t k;
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *t->hypotheses.here.progress = nothing;
+    for (k = 0; k < round->n; k++) t->hypotheses.sentence[k] = -1;      /* all places are free */
     for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */

@@ -258,18 +258,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The token that consists of two others, or -1. `work` has room for the longest token. */
-TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
-{
-    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
-    size_t n = (size_t)l->length + (size_t)r->length;
-    if (n > v->byte_bpe->longest_token) return -1;
-    memcpy(work, v->bytes + l->begin, (size_t)l->length);
-    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_number(v, work, n);
-}
-
-/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. `work`
+   has room for the longest token. */
 TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -277,7 +267,14 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     uint64_t slot;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
-    m->token = trf__joined_token(v, m, work);
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    m->token = -1;
+    if (n <= b->longest_token) {
+        memcpy(work, v->bytes + l->begin, (size_t)l->length);
+        memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+        m->token = trf__vocab_number(v, work, n);
+    }
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";

@@ -102,8 +102,12 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
-    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    if (p->n_mapped) {
+        TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                         "as many ids as the file has pieces", p->n_mapped);
+        piece.id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
+        TRF__TRY(trf__map_range(p, "pieces", p->n_read++, piece.id, -1, err));
+    } else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     piece.type = type + byte;
     TRF__TRY(trf__enter_piece(v, text, length, piece, err));
     p->types |= 1 << type;
