@@ -121,8 +121,7 @@
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
-//   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
-//     masked tokens)
+//   - train an encoder-only model without a head (trf_head: labels of sequences or tokens, masks)
 //
 // CONTENTS: search for a mark to go there
 //   >>manual           where to start, words, errors, threads, GPUs, more programs
@@ -1229,8 +1228,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data; it computes nothing. A trainer changes its weights; translators and samplers
-// read them.
+// A model is data. A trainer changes its weights; translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -1674,8 +1672,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 // >>api-token-files  training data larger than memory
 //
-// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
-// pairs of each batch:
+// A token file has pairs of ids. It is written once. A corpus then reads the pairs of each batch:
 //
 //     trf_token_file_create(&file, "pairs.tokens", &options, &err);
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
@@ -1684,8 +1681,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //     corpus_options.path = "pairs.tokens";
 //     trf_corpus_create(&corpus, &corpus_options, &err);
 //
-// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
-// machines.
+// `trf prepare` writes token files from texts. >>token-files has the format, one for all machines.
 // -----------------------------------------------------------------------------------------------
 
 /* NULL, or a struct of zeros: the defaults. */
@@ -2257,8 +2253,7 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 //                            came in
 //   trf_trainer_update       on all stages
 //
-// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
-// orders are common:
+// Between its passes a micro-batch waits in a slot: the order of calls is yours. Two are common:
 //
 //   GPipe    each stage has M slots and makes all forward passes first (Huang et al. 2019)
 //   1F1B     stage s = 0..S-1 has S - s slots. It makes S - s forward passes, then one backward and
@@ -2363,8 +2358,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
 //   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack);
 //   - in a sampler also source_bos, source_eos and the source vocabularies.
-// The first model decides the rest: texts, metadata, threads, precision, trained_source and
-// trained_target.
+// The first decides the rest: texts, metadata, threads, precision, trained_source, trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* What an ensemble says of a token, of which model k says the probability p_k. */
@@ -3018,8 +3012,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
-// C declares a type before its use, so the first calls of a program come last: begin to read at
-// trf_data_kind.
+// C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
 
 /* How a model is scored on pairs that it does not learn from. */
@@ -20028,8 +20021,7 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 
 // >>pieces-text    bytes, blanks, unknown pieces
 //
-// The text of an id is written whole or not at all, so a buffer that is too small never ends within
-// a character.
+// The text of an id is written whole or not at all: too small a buffer ends within no character.
 
 /* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
    `cut` is the index of the first id that did not fit, or -1. */
@@ -20230,8 +20222,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 // >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
 //
 // The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
-// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
-// al. 2019):
+// WordPiece) without [CLS] and [SEP] around them. Three steps (Wu et al. 2016; Devlin et al. 2019):
 //
 //   text -> characters     a rule may drop a code point, replace it, or make it a space
 //        -> words          spaces end words; punctuation and CJK characters are words of their own
@@ -20825,8 +20816,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 
 // >>byte-bpe-normal  composed characters: Unicode's form NFC
 //
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
-// in the upper eight bits:
+// Three steps (Unicode, 3.11 and annex 15), on code points whose class is in the upper eight bits:
 //
 //   decompose     every character becomes its parts, and these become theirs
 //   order         marks, whose class is above 0, ascend by class behind their character; equal ones
@@ -30987,8 +30977,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
 // cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
 // (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
 // time which sentences still live. The beam of a finished sentence comes to the host, which reads
-// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
-// largest call.
+// its answers. A waiting one takes its area of memory and its rows. Memory fits the largest call.
 // -----------------------------------------------------------------------------------------------
 
 /* What host and device exchange about a round of searches. Each has one, in the same layout: live
@@ -32738,8 +32727,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
 // choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
 // sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
-// step reads the last row of every live sequence, copies its logits to the host and draws there
-// (>>draw).
+// step reads the last row of every live sequence, and draws on the host by its logits (>>draw).
 //
 // On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
 // sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its
@@ -33288,8 +33276,7 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 
 // >>sampler-begin  sequences that a sampler continues
 //
-// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
-// no sequences.
+// trf_sampler_begin and the load of a session end in trf__sampler_start. A failure leaves none.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
    and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */
@@ -34755,8 +34742,7 @@ TRF__FOR_SIZE
 // Loading finds a tied matrix under any of its names; if there are several, their bits must be
 // equal. It accepts the prefix `transformer.` that a wrapping nn.Module adds, after `module.` and
 // `_orig_mod.` (DistributedDataParallel, compile), if all names have it. It refuses every tensor
-// that it cannot use. No memory is allocated for weights until the whole header matches the
-// configuration.
+// that it cannot use, and allocates weights only if the whole header matches the configuration.
 // -----------------------------------------------------------------------------------------------
 
 /* The format number rises with every change that an older reader would misunderstand. The last
@@ -35550,8 +35536,7 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 
 // >>store-read     weights and vocabularies of a file into a model
 //
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+// trf__model_read is the order of loading. What can fail without reading data comes first.
 
 /* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
@@ -36434,8 +36419,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 
 // >>session-read   a session, and whether it is sound
 //
-// Options come from the file, hooks and threads from the sampler. The checksum is compared before
-// any word is used.
+// Options come from the file, hooks and threads from the sampler. The checksum is compared first.
 
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {
@@ -36500,8 +36484,7 @@ TRF__FOR_SIZE
 // >>learn          from texts to a trained model
 //
 // The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
-// decides nothing itself. It calls these functions, and options of the command line override their
-// results.
+// calls these functions, and options of the command line override their results.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
@@ -37011,8 +36994,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 // >>picking        which pairs are held out
 //
-// A source should not be on both sides of the split. Hashes of sources find the pairs that share
-// one.
+// A source should not be on both sides of the split. Hashes find the pairs that share a source.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_random(const void *context, const void *a, const void *b)
@@ -38065,8 +38047,7 @@ TRF__FOR_SPEED
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
-// of them.
+// 0 is the source and side 1 the target; texts alone are targets, or with noise sources.
 // -----------------------------------------------------------------------------------------------
 
 /* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
@@ -38400,8 +38381,7 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 
 // >>labels         texts of labels as numbers
 //
-// A label's number is its rank among all labels by their bytes: the same data give the same
-// numbers.
+// A label's number is its rank among all by their bytes: the same data give the same numbers.
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
@@ -38972,8 +38952,7 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
 
 // >>dataset-add    pairs of the caller
 //
-// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at
-// once.
+// A pair is stored until the data set is finished, or encoded at once if it goes to the caller.
 
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
@@ -39404,8 +39383,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 // >>dataset-finish recipe, corpus and model
 //
 // The recipe is computed twice: it needs the number of updates an epoch, which needs a corpus,
-// whose batches the recipe decides. Batches do not depend on that number, so the second time is
-// final.
+// whose batches the recipe decides. They do not depend on that number: the second time is final.
 
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
@@ -40801,4 +40779,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3082502389
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2093609895

@@ -9,8 +9,7 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-token-files  training data larger than memory
 //
-// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
-// pairs of each batch:
+// A token file has pairs of ids. It is written once. A corpus then reads the pairs of each batch:
 //
 //     trf_token_file_create(&file, "pairs.tokens", &options, &err);
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
@@ -19,8 +18,7 @@
 //     corpus_options.path = "pairs.tokens";
 //     trf_corpus_create(&corpus, &corpus_options, &err);
 //
-// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
-// machines.
+// `trf prepare` writes token files from texts. >>token-files has the format, one for all machines.
 // -----------------------------------------------------------------------------------------------
 
 /* NULL, or a struct of zeros: the defaults. */

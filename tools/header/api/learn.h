@@ -34,8 +34,7 @@
 //     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
-// C declares a type before its use, so the first calls of a program come last: begin to read at
-// trf_data_kind.
+// C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
 
 /* How a model is scored on pairs that it does not learn from. */

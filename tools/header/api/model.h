@@ -7,8 +7,7 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data; it computes nothing. A trainer changes its weights; translators and samplers
-// read them.
+// A model is data. A trainer changes its weights; translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads

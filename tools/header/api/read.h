@@ -25,8 +25,7 @@
 //   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack);
 //   - in a sampler also source_bos, source_eos and the source vocabularies.
-// The first model decides the rest: texts, metadata, threads, precision, trained_source and
-// trained_target.
+// The first decides the rest: texts, metadata, threads, precision, trained_source, trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* What an ensemble says of a token, of which model k says the probability p_k. */

@@ -32,8 +32,7 @@
 //                            came in
 //   trf_trainer_update       on all stages
 //
-// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
-// orders are common:
+// Between its passes a micro-batch waits in a slot: the order of calls is yours. Two are common:
 //
 //   GPipe    each stage has M slots and makes all forward passes first (Huang et al. 2019)
 //   1F1B     stage s = 0..S-1 has S - s slots. It makes S - s forward passes, then one backward and

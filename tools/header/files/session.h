@@ -215,8 +215,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 
 // >>session-read   a session, and whether it is sound
 //
-// Options come from the file, hooks and threads from the sampler. The checksum is compared before
-// any word is used.
+// Options come from the file, hooks and threads from the sampler. The checksum is compared first.
 
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {

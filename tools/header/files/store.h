@@ -54,8 +54,7 @@
 // Loading finds a tied matrix under any of its names; if there are several, their bits must be
 // equal. It accepts the prefix `transformer.` that a wrapping nn.Module adds, after `module.` and
 // `_orig_mod.` (DistributedDataParallel, compile), if all names have it. It refuses every tensor
-// that it cannot use. No memory is allocated for weights until the whole header matches the
-// configuration.
+// that it cannot use, and allocates weights only if the whole header matches the configuration.
 // -----------------------------------------------------------------------------------------------
 
 /* The format number rises with every change that an older reader would misunderstand. The last

@@ -28,8 +28,7 @@
 
 // >>store-read     weights and vocabularies of a file into a model
 //
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+// trf__model_read is the order of loading. What can fail without reading data comes first.
 
 /* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,

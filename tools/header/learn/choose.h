@@ -267,8 +267,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 // >>picking        which pairs are held out
 //
-// A source should not be on both sides of the split. Hashes of sources find the pairs that share
-// one.
+// A source should not be on both sides of the split. Hashes find the pairs that share a source.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_random(const void *context, const void *a, const void *b)

@@ -21,8 +21,7 @@
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
-// of them.
+// 0 is the source and side 1 the target; texts alone are targets, or with noise sources.
 // -----------------------------------------------------------------------------------------------
 
 /* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
@@ -356,8 +355,7 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 
 // >>labels         texts of labels as numbers
 //
-// A label's number is its rank among all labels by their bytes: the same data give the same
-// numbers.
+// A label's number is its rank among all by their bytes: the same data give the same numbers.
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };

@@ -252,8 +252,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 // >>dataset-finish recipe, corpus and model
 //
 // The recipe is computed twice: it needs the number of updates an epoch, which needs a corpus,
-// whose batches the recipe decides. Batches do not depend on that number, so the second time is
-// final.
+// whose batches the recipe decides. They do not depend on that number: the second time is final.
 
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)

@@ -15,8 +15,7 @@
 
 // >>dataset-add    pairs of the caller
 //
-// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at
-// once.
+// A pair is stored until the data set is finished, or encoded at once if it goes to the caller.
 
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)

@@ -19,8 +19,7 @@ TRF__FOR_SIZE
 // >>learn          from texts to a trained model
 //
 // The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
-// decides nothing itself. It calls these functions, and options of the command line override their
-// results.
+// calls these functions, and options of the command line override their results.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------

@@ -121,8 +121,7 @@
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
-//   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
-//     masked tokens)
+//   - train an encoder-only model without a head (trf_head: labels of sequences or tokens, masks)
 //
 // CONTENTS: search for a mark to go there
 //   >>manual           where to start, words, errors, threads, GPUs, more programs

@@ -367,8 +367,7 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 
 // >>sampler-begin  sequences that a sampler continues
 //
-// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
-// no sequences.
+// trf_sampler_begin and the load of a session end in trf__sampler_start. A failure leaves none.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
    and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */

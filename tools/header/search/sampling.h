@@ -31,8 +31,7 @@
 // Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
 // choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
 // sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
-// step reads the last row of every live sequence, copies its logits to the host and draws there
-// (>>draw).
+// step reads the last row of every live sequence, and draws on the host by its logits (>>draw).
 //
 // On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
 // sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its

@@ -40,8 +40,7 @@
 // cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
 // (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
 // time which sentences still live. The beam of a finished sentence comes to the host, which reads
-// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
-// largest call.
+// its answers. A waiting one takes its area of memory and its rows. Memory fits the largest call.
 // -----------------------------------------------------------------------------------------------
 
 /* What host and device exchange about a round of searches. Each has one, in the same layout: live

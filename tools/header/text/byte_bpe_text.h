@@ -17,8 +17,7 @@
 
 // >>byte-bpe-normal  composed characters: Unicode's form NFC
 //
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
-// in the upper eight bits:
+// Three steps (Unicode, 3.11 and annex 15), on code points whose class is in the upper eight bits:
 //
 //   decompose     every character becomes its parts, and these become theirs
 //   order         marks, whose class is above 0, ascend by class behind their character; equal ones

@@ -11,8 +11,7 @@
 
 // >>pieces-text    bytes, blanks, unknown pieces
 //
-// The text of an id is written whole or not at all, so a buffer that is too small never ends within
-// a character.
+// The text of an id is written whole or not at all: too small a buffer ends within no character.
 
 /* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
    `cut` is the index of the first id that did not fit, or -1. */
