@@ -35484,7 +35484,7 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
                       trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
-/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be. */
+/* Maps the file, and puts the model's arenas there. 0: that cannot be, and they are read. */
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
@@ -40779,4 +40779,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2093609895
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2263404469

@@ -159,7 +159,7 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
                       trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
-/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be. */
+/* Maps the file, and puts the model's arenas there. 0: that cannot be, and they are read. */
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
