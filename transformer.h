@@ -121,8 +121,7 @@
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
-//   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
-//     masked tokens)
+//   - train an encoder-only model without a head (trf_head: labels of sequences or tokens, masks)
 //
 // CONTENTS: search for a mark to go there
 //   >>manual           where to start, words, errors, threads, GPUs, more programs
@@ -144,119 +143,107 @@
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
-//                     >>memory >>numbers
+//       >>memory >>numbers
 //   >>levels           the kernels of several processors in one compile
 //   >>vector           sixteen lanes on every machine
-//                     >>lane-moves >>lane-functions
+//       >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
-//                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
+//       >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
-//                     >>shared-loss
+//       >>shared-loss
 //   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//       >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
-//                     >>tiles >>thread-build >>os-threads >>team >>team-open
+//       >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
-//                     >>int8-products >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels
-//                     >>bf16-products >>bf16x3
-//                     >>format-table
-//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-tile >>attention-gradient
-//                     >>add_norm >>pool >>cross_entropy >>number-loss >>divergence >>clip
-//                     >>accumulate >>average >>adam >>top >>top-merge >>mix >>backpointers
-//                     >>reorder >>draw >>draw-filters >>state
+//       >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni >>int8-products
+//       >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3 >>format-table
+//       >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary >>attention
+//       >>attention-rows >>attention-tile >>attention-gradient >>add_norm >>pool >>cross_entropy
+//       >>number-loss >>divergence >>clip >>accumulate >>average >>adam >>top >>top-merge >>mix
+//       >>backpointers >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
-//                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
-//                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs
-//                     >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
+//       >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout >>cuda-embed
+//       >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma >>mma-attention
+//       >>cuda-attention-gradient >>cuda-mma-gradient >>mma-long-gradient >>cuda-norm >>cuda-pool
+//       >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
-//                     >>openblas >>runs
+//       >>openblas >>runs
 //   >>basics           names and tensors
 //   >>text             UTF-8, numbers as text
-//                     >>crc
+//       >>crc
 //   >>system           the operating system: files
-//                     >>regular-files >>safe-saving
+//       >>regular-files >>safe-saving
 //   >>json             reading JSON in place
 //   >>vocab            words and characters as numbers
-//                     >>vocab-tokens >>vocab-learn >>subwords
+//       >>vocab-tokens >>vocab-learn >>subwords
 //   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
-//                     >>bpe >>pieces-text
+//       >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe >>pieces-text
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
-//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
+//       >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-special >>byte-bpe-text
+//       >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal >>byte-bpe-cut
+//       >>byte-bpe-special >>byte-bpe-text
 //   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
-//                     >>vocab-bytes
+//       >>vocab-bytes
 //   >>checks           what a configuration implies; ids and lengths of sequences
 //   >>config           presets and checks
-//                     >>config-checks
+//       >>config-checks
 //   >>padded           parts of a batch, joined pairs, padded arrays
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout >>layout-layers >>layout-whole >>first-values
+//       >>layout >>layout-layers >>layout-whole >>first-values
 //   >>model            configuration + weights + vocabularies
-//                     >>model-counts >>model-create >>model-texts >>model-copies
+//       >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike
-//                     >>pass-open >>pass-grow
-//                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
-//                     >>forward-sublayer
-//                     >>forward-head >>projection >>backward >>backward-stack
+//       >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike >>pass-open
+//       >>pass-grow >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
+//       >>forward-sublayer >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers
-//                     >>reduce >>step >>step-batch >>stage-sums >>update >>stages >>stage-seams
-//                     >>stage-calls >>updater
+//       >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers >>reduce >>step
+//       >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
-//                     >>token-reading >>token-index >>token-resuming >>token-writing
-//                     >>token-adding
+//       >>token-reading >>token-index >>token-resuming >>token-writing >>token-adding
 //   >>corpus           training pairs in batches, and the position among them
-//                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
+//       >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
-//                     >>noise-batches
+//       >>noise-batches
 //   >>ensemble         several models, one decoder's list of rows
-//                     >>ensemble-pass
+//       >>ensemble-pass
 //   >>reader           the passes of models that answer as one, and memory for what they give
-//                     >>scores >>labels-read >>read >>read-pass >>read-from >>rank
+//       >>scores >>labels-read >>read >>read-pass >>read-from >>rank
 //   >>search           the options of a search, and the rules of other systems
-//                     >>search-fits >>languages
+//       >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
-//                     >>require-call
-//                     >>hypotheses >>translators >>decode >>rounds >>round-steps
-//                     >>search-calls >>doubts >>search-rounds >>answers
+//       >>search-rules >>required >>writing >>phrase-copies >>requirements >>require-call
+//       >>hypotheses >>translators >>decode >>rounds >>round-steps >>search-calls >>doubts
+//       >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
+//       >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>files            the safetensors container
-//                     >>file-header >>file-extents >>file-open >>file-convert >>file-read
-//                     >>file-write >>file-save >>file-calls
+//       >>file-header >>file-extents >>file-open >>file-convert >>file-read >>file-write
+//       >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-notes >>stripes >>stripes-read >>store-packed
-//                     >>store-read >>store-texts >>store-write >>checkpoint
-//                     >>checkpoint-load >>session >>session-read
+//       >>store-match >>store-notes >>stripes >>stripes-read >>store-packed >>store-read
+//       >>store-texts >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
-//                     >>recipe-training
+//       >>recipe-training
 //   >>choose           words, characters or subwords; which pairs are held out
-//                     >>token-kinds  >>picking
+//       >>token-kinds >>picking
 //   >>judge            the mean of the weights, validation, and what is best
-//                     >>early-stopping >>validate >>error-rate
+//       >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_trainer_learn: updates until one of the ends
-//                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
+//       >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
-//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
-//                     >>dataset-finish >>dataset-given
+//       >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels >>dataset-give
+//       >>dataset-add >>dataset-read >>hold-out >>dataset-lines >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
-//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape
-//                     >>blocks-attention >>blocks-rotary >>blocks-multi-head
-//                     >>blocks-feed-forward >>blocks-residual >>blocks-cross-entropy
+//       >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape >>blocks-attention
+//       >>blocks-rotary >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
+//       >>blocks-cross-entropy
 //
 // NOTATION
 //   d       d_model, the width of a token's vector
@@ -414,9 +401,8 @@
 //         return 1;
 //     }
 //
-//   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
-//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may
-//   correct the cause and call again. Statuses that programs usually branch on:
+//   A failing call leaves objects and arrays as they were (trf_error has the rule and its
+//   exceptions): correct the cause and call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
@@ -580,8 +566,7 @@ TRF_API const char *trf_status_name(trf_status status);
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, index of an id or tensor, line number, or update; -1:
-                               none */
+    int64_t where;          /* byte offset, index of an id or tensor, line, or update; -1: none */
     char what[64];          /* the tensor, field or argument. Control characters are '?', here and
                                in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
@@ -632,9 +617,8 @@ typedef enum trf_device_kind {
              its options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
-             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
-             the same training gives other bits on another machine. trf_device_precision tells which
-             it is */
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
+             training gives other bits on another machine. trf_device_precision tells which it is */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
@@ -670,8 +654,7 @@ typedef enum trf_products {
 
    CUDA. TRF_DEVICE_CUDA needs a GPU and a build with CUDA (>>manual, GPUS); otherwise creating an
    object fails with TRF_E_BACKEND. Results are meant to equal those of the CPU up to rounding, with
-   the same dropout masks, and to be bit-identical in every run on the same card with the same
-   libraries.
+   the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
      - trainers, translators and samplers of a model with this config.device or
@@ -696,8 +679,7 @@ typedef enum trf_products {
    builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
    128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
    of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
-   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS, with
-   threads of its own. */
+   and Windows, and if linked statically, it is called like any CBLAS, with its own threads. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -728,8 +710,7 @@ TRF_API trf_device trf_device_default(void);
                   TRF_PRECISION_BF16 computes with the same
        8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
    Of a GPU it has the number, and of a device that this program lacks the error's message. The text
-   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
-   default one. */
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL: no room. NULL device: the default. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -938,15 +919,13 @@ typedef enum trf_label_kind {
 typedef struct trf_config {
     trf_kind kind;              /* default TRF_ENCODER_DECODER */
     int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
-    int32_t n_heads;            /* attention heads; divides d_model unless d_head is set; 1..65536
-                                   [h] */
+    int32_t n_heads;            /* attention heads [h]; divides d_model if d_head is 0; 1..65536 */
     int32_t kv_heads;           /* heads of keys and values; divides n_heads: head h reads number h
                                    * kv_heads / n_heads. 0: n_heads; default 0. Fewer make a
                                    smaller cache (grouped queries, Ainslie et al. 2023) */
     int32_t d_head;             /* width of a head [d_k, d_v]; n_heads * d_head is at most 2^20. 0:
                                    d_model / n_heads; default 0 */
-    double attention_scale;     /* what q k^T is multiplied by; 0..1e6. 0: 1/sqrt(d_head); default
-                                   0. T5 has 1 */
+    double attention_scale;     /* factor of q k^T; 0..1e6. 0: 1/sqrt(d_head); default 0. T5: 1 */
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
@@ -1015,8 +994,7 @@ typedef struct trf_config {
                                    TRF_UNTIED */
     int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
     int32_t scale_logits;       /* 1: the output projection reads states divided by sqrt(d_model):
-                                   T5 with tied embeddings. 0 in an encoder-only model; default
-                                   0 */
+                                   T5 with tied embeddings. 0 if encoder-only; default 0 */
     int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
                                    default 1 */
     int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
@@ -1027,8 +1005,7 @@ typedef struct trf_config {
                                    default 0 */
     int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
     int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; the caller adds EOS, and decoding still
-                                   stops at it */
+                                   0: n ids are n rows; you add EOS; decoding still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are
@@ -1234,16 +1211,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
                                     int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
-   is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
-   does. */
+   is the number of all tokens. There is no capacity; else it fails as trf_vocab_encode. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is its
-   index. */
+   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1253,8 +1228,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data; it computes nothing. A trainer changes its weights; translators and samplers
-// read them.
+// A model is data. A trainer changes its weights; translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -1350,8 +1324,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
-   elements. */
+   through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
@@ -1413,14 +1386,12 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 /* Bytes of a model that is packed with these weights: its packed matrices, and everything else as
    floats (biases, norms, learned positions). *shared (may be NULL) is the packed matrices' part:
    trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
-   configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
-   parameters. */
+   configuration is not valid, trf_model_pack would fail, or there is no memory for names. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks; `what` is the field and `where` the
-   index of the model. */
+   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -1448,8 +1419,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
    segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
-   TRF_HEAD_MASKED; every id in prompts of a decoder-only model, which a search or a sampler
-   continues. */
+   TRF_HEAD_MASKED; every id in prompts of a decoder-only model. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -1464,8 +1434,7 @@ typedef struct trf_sequences {
    WORDS), use all of them in one update. With several ranks, each rank has its own copy of the same
    corpus and uses its part of every batch (trf_train_options.parts). */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
-                                   batches */
+    uint64_t corpus;            /* fingerprint of its pairs and of what decides its batches */
     int64_t epoch, batch;
 } trf_place;
 
@@ -1497,16 +1466,14 @@ typedef struct trf_batch {
     int64_t ordinal;            /* how many pairs of this update come before this batch on other
                                    ranks: 0, or on rank r the number of pairs on ranks 0..r-1
                                    (trf_batch_part sets it; 0 if the options have `parts`). Do
-                                   not count earlier micro-batches of the same trainer: the trainer
-                                   adds these itself */
+                                   not count earlier micro-batches: the trainer adds these */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
 
 /* A number as a label, for TRF_LABELS_NUMBERS, and back: the label is the number's bits as an IEEE
    754 float. So everything that carries labels carries numbers, to the bit: parts of batches, a
-   corpus. The label of a NaN or of an infinity is refused in batches; -1 is a NaN and means that
-   there is no number. */
+   corpus. The label of a NaN or of an infinity is refused in batches; -1, a NaN, is no number. */
 TRF_API int32_t trf_number_label(float number);
 TRF_API float trf_label_number(int32_t label);
 
@@ -1517,8 +1484,7 @@ TRF_API float trf_label_number(int32_t label);
    with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
    sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
    truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
-   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two texts
-   themselves. */
+   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t shorten,
                             int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
@@ -1602,8 +1568,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
-   NULL. */
+/* What the pairs are, and how many epochs are over; the corpus's own. NULL: corpus is NULL. */
 TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 /* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
    right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
@@ -1612,14 +1577,12 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
                                           trf_error *err);
 /* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
    no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+   TRF_E_STATE: the corpus has delivered a batch, was resumed, or reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
    read; at least one vocabulary is required. TRF_E_LIMIT: more than max_length ids; the message has
-   their number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such
-   bytes for U+FFFD). */
+   their number. TRF_E_FORMAT: the text is not UTF-8, at offset `where` (subwords read U+FFFD). */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
@@ -1629,8 +1592,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
-   batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
-   pairs. */
+   batch plans its own again: call it before the first batch. TRF_E_STATE: there are no pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
@@ -1710,8 +1672,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 // >>api-token-files  training data larger than memory
 //
-// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
-// pairs of each batch:
+// A token file has pairs of ids. It is written once. A corpus then reads the pairs of each batch:
 //
 //     trf_token_file_create(&file, "pairs.tokens", &options, &err);
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
@@ -1720,8 +1681,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //     corpus_options.path = "pairs.tokens";
 //     trf_corpus_create(&corpus, &corpus_options, &err);
 //
-// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
-// machines.
+// `trf prepare` writes token files from texts. >>token-files has the format, one for all machines.
 // -----------------------------------------------------------------------------------------------
 
 /* NULL, or a struct of zeros: the defaults. */
@@ -1755,8 +1715,7 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
 /* Adds one pair; the target may hold labels. mark: a number of your own, with which you can
    continue after an interruption, for example how many lines have been read. Fails as
    trf_corpus_add does. TRF_E_LIMIT: an id is too large for id_bytes; `where` is its index.
-   TRF_E_IO: the disk is full. After that every call fails with TRF_E_STATE; the file can be
-   continued. */
+   TRF_E_IO: the disk is full. Then every call fails with TRF_E_STATE; the file can be continued. */
 TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err);
@@ -1870,8 +1829,7 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
    elements go beyond the tensor's end. TRF_E_NONFINITE, unless allow_nonfinite is 1: an element is
-   infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
-   written. */
+   infinite or NaN, or an F64 too large for a float. A failure may leave `values` partly written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                  int64_t count, trf_error *err);
 /* Reads bytes of a tensor of any type, as the file has them. */
@@ -2084,8 +2042,7 @@ typedef struct trf_step_report {
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                                   it. Target tokens are those that are
-                                                   predicted */
+                                   it. Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -2096,10 +2053,8 @@ typedef struct trf_step_report {
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
     double sequence_loss;       /* with sequence_labels: mean smoothed loss per sequence whose label
-                                   is not -1. nll, accuracy and target_tokens are those of tokens
-                                   alone */
-    double sequence_accuracy;   /* share of these sequences whose label the model found most
-                                   likely */
+                                   is not -1. nll, accuracy, target_tokens are of tokens alone */
+    double sequence_accuracy;   /* share of these whose label the model found most likely */
     int64_t sequence_targets;   /* number of these sequences */
     double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
                                    2 per target token; with sequence_labels, plus that of sequences.
@@ -2150,8 +2105,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
    the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
 /* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
-   and increases the step number, which schedule and dropout masks follow. Adam's moments do not
-   change. */
+   and increases the step number, which schedule and dropout masks follow. Adam's moments stay. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 /* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
    dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither
@@ -2299,8 +2253,7 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 //                            came in
 //   trf_trainer_update       on all stages
 //
-// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
-// orders are common:
+// Between its passes a micro-batch waits in a slot: the order of calls is yours. Two are common:
 //
 //   GPipe    each stage has M slots and makes all forward passes first (Huang et al. 2019)
 //   1F1B     stage s = 0..S-1 has S - s slots. It makes S - s forward passes, then one backward and
@@ -2363,8 +2316,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
-   rows of a pair of stages are the same for forward and backward. With consistency there are twice
-   as many. */
+   rows of a pair of stages are the same both ways; with consistency there are twice as many. */
 TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
                                   int64_t *out, trf_error *err);
 /* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.
@@ -2406,8 +2358,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
 //   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack);
 //   - in a sampler also source_bos, source_eos and the source vocabularies.
-// The first model decides the rest: texts, metadata, threads, precision, trained_source and
-// trained_target.
+// The first decides the rest: texts, metadata, threads, precision, trained_source, trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* What an ensemble says of a token, of which model k says the probability p_k. */
@@ -2472,8 +2423,7 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
    trf_reader_embed. */
 TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
                                        trf_tensor *probabilities, trf_error *err);
-/* How trf_reader_embed makes one vector of the rows of a text: sentence-transformers' module
-   Pooling. */
+/* How trf_reader_embed makes one vector of a text's rows: sentence-transformers' Pooling. */
 typedef enum trf_pooling {
     TRF_POOL_MEAN  = 0,         /* the mean of each column */
     TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
@@ -2487,16 +2437,14 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder, or there are
-   several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
 /* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
    log_probabilities has room for one number per pair. each: NULL; or the sources in the tokens of
    each model of an ensemble, one trf_sequences a model, all of the same count: batch->source is not
-   read then. TRF_E_STATE: an encoder-only model; or the vocabularies of the sources differ, and
-   `each` is NULL. */
+   read then. TRF_E_STATE: an encoder-only model; or source vocabularies differ without `each`. */
 TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
                                     const trf_sequences *each, double *log_probabilities,
                                     trf_error *err);
@@ -2504,8 +2452,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
    the query, EOS and the text, as trf_join puts them together; a pair that is too long is
    shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
+   0..n - 1 of the texts, the best first; of equal ones the first is first, and NaN is last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */
@@ -2758,8 +2705,7 @@ TRF_API trf_search trf_search_defaults(void);
    means the language that the model remembers from its training or its folder. For Marian a NULL
    target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
    If the model has a first token for all answers, the call sets forced_first to it, unless a
-   language does; and `ends`, if there are none yet, to trf_model_ends. A call that fails changes
-   nothing.
+   language does; and `ends`, if there are none yet, to trf_model_ends. A failure changes nothing.
    The model's metadata have the rules. trf import writes them:
        "languages"                             all codes
        "source.tag", "target.tag"              a field, and a token in which * stands for the code:
@@ -2768,8 +2714,7 @@ TRF_API trf_search trf_search_defaults(void);
        "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
-   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id, or as
-   trf_model_ends. */
+   the model has no tokens for this side. TRF_E_FORMAT: as trf_model_ends, or of "target.first". */
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err);
 /* The ends of a published model, for trf_search.ends and trf_sampling.ends: its metadata
@@ -2823,8 +2768,7 @@ typedef enum trf_ended {
 } trf_ended;
 
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
-   the target tokens for a thousand source tokens of the training, which trf_dataset_create_model
-   stores. */
+   the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
     TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
                                    all, and the source has nothing of the kind */
@@ -2871,8 +2815,7 @@ TRF_API trf_reader *trf_translator_reader(trf_translator *translator);
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
    it holds less by *shared of trf_packed_memory. With search.ensemble it is an upper bound for its
-   models, and config may be NULL. 0: no such call is possible; the error says why. NULL search: the
-   defaults. */
+   models, and config may be NULL. 0: no such call is possible (err). NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens, trf_error *err);
 
@@ -2907,15 +2850,13 @@ typedef struct trf_requirements {
 /* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
 typedef struct trf_translate_options {
     const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
-                                           empty. TRF_E_STATE: not an encoder-decoder.
-                                           default NULL */
+                                   empty. TRF_E_STATE: not an encoder-decoder. default NULL */
     const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
-                                           cannot write is left out, and one may be missing for the
-                                           reasons above: trf_text_count tells. They need memory
-                                           that trf_translator_memory does not count. TRF_E_STATE:
-                                           the model has no target vocabulary. TRF_E_FORMAT: a text
-                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
-                                           many texts. default NULL */
+                                   cannot write is left out, and one may be missing for the reasons
+                                   above: trf_text_count tells. They need memory that
+                                   trf_translator_memory does not count. TRF_E_STATE: the model has
+                                   no target vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where`
+                                   is its number. TRF_E_LIMIT: too many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
                                    its own tokens, all of the same count. The length limit of an
                                    answer follows from the first; source_first and source_last are
@@ -3027,8 +2968,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
    number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
    included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn; `where` is the sequence. TRF_E_STATE: nothing has
-   begun. */
+   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -3042,8 +2982,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, ends,
    threads, callback and hooks remain the sampler's. Keys and values are computed again from the
    ids. TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids
-   do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
-   changes nothing. */
+   do not fit the model or memory, or after TRF_E_CANCELLED. Other failures change nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
@@ -3073,8 +3012,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
-// C declares a type before its use, so the first calls of a program come last: begin to read at
-// trf_data_kind.
+// C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
 
 /* How a model is scored on pairs that it does not learn from. */
@@ -3245,8 +3183,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
-   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
-   less. */
+   INT32_MAX. Once the best score is perfect, it counts down from 3, or from a smaller patience. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
 
@@ -3417,15 +3354,12 @@ typedef struct trf_data_lines {
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
-    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
-                                                   alone are targets, texts with labels sources.
-                                                   default TRF_TOKENS_AUTO */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts alone are
+                                   targets, texts with labels sources. default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
-                                                   learned ones, as for subwords
-                                                   (trf_vocab_load). Without `config`
-                                                   their pad, bos, eos and unk are 0 to 3
-                                                   (TRF_E_UNSUPPORTED). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                   learned ones, as for subwords (trf_vocab_load). Without `config`
+                                   their pad, bos, eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                   Borrowed until trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
                                    texts (trf_join). Borrowed until trf_dataset_finish.
@@ -3439,16 +3373,14 @@ typedef struct trf_dataset_options {
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
     int32_t files;              /* texts alone. 1: a file is one text and keeps its line ends; the
-                                   last lines of all are held out. 0: each line is a text; default
-                                   0 */
+                                   last lines of all are held out. 0: each line is one; default 0 */
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
-                                   go on with a run of 0.2 or of the first versions 0.3;
-                                   default 0 */
+                                   go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
                                    TRF_LABELS_ONE_OF.
@@ -3468,8 +3400,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
-                                   default 0 */
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
@@ -3541,14 +3472,12 @@ typedef struct trf_data_results {
                                    sampler without a prompt begins in the middle of a text. For the
                                    beginning of one give it EOS as the prompt: EOS ends the text
                                    before, or leads a text that is cut */
-    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
-                                   or they are numbers */
+    const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
 /* The results belong to the data set. NULL before trf_dataset_finish. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
+/* The text of held-out pair 0..count - 1, as it was added. NULL: none, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
@@ -18400,9 +18329,9 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it: token i has the id i. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    int i;
     if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
-    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
+    for (int i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++)
+        if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -18414,8 +18343,7 @@ TRF__FN int trf__is_subwords(trf_token_kind kind)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
-   past the token. */
+/* Returns the length of the next token of a valid text, or 0 at its end. *at moves past it. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -18477,8 +18405,7 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
     return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
 }
 
-/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
-   without blanks. */
+/* Why a token from elsewhere cannot be added, or NULL. Decoding relies on words without blanks. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
@@ -18504,8 +18431,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
-/* Makes the table so large that `tokens` fill at most half of it. On failure the old table
-   stays. */
+/* Lets `tokens` fill at most half of the table. On failure the old table stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
     uint64_t *slots;
@@ -18545,13 +18471,10 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    trf__token *t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
+    const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
+    v->tokens[v->n_tokens] = t;
+    memcpy(v->bytes + t.begin, token, length);
+    v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
     trf__vocab_fill_slot(v, v->n_tokens++);
     return TRF_OK;
@@ -18632,31 +18555,27 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (!line) return trf__fail_null(err, "line");
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
-                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
-                     (unsigned long long)length);
-        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
-            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_number(vocab, token, length);
-        if (i >= 0) vocab->tokens[i].count++;
-    }
+    for (int run = 0; run < 2; run++, at = line)
+        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+            TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                         "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                         (unsigned long long)length);
+            int32_t i = trf__vocab_number(vocab, token, length);
+            if (i >= 0) vocab->tokens[i].count += run;
+            else if (!trf__is_special(token, length))
+                TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
+        }
     return TRF_OK;
 }
 
-/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
-   continuation. */
+/* Order of ids: higher counts first, equal ones by their bytes, a prefix before a longer one. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
     const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
+    int n = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return n ? n : x->length - y->length;
 }
 
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
@@ -18757,8 +18676,7 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 #define TRF__STORED_FAIL_IF(condition, at, fault) \
     do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
-/* Checks the number x, read at an offset. The message has its range between `before` and
-   `after`. */
+/* Checks the number x of an offset. The message has its range between `before` and `after`. */
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {
@@ -18973,16 +18891,6 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The id of the piece that is read next. */
-TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
-                     "as many ids as the file has pieces", p->n_mapped);
-    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
-    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
-}
-
 /* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
 TRF__FN int trf__is_text_piece(int32_t type)
 {
@@ -19030,8 +18938,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
                          *text, err);
 }
 
-/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
-   piece. */
+/* Special ids belong to tokens that no text contains. One of `more` becomes a control piece. */
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;
@@ -19152,9 +19059,8 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token unless
-   there is a map. */
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is a copy of the caller's cursor.
+   Unknown and control pieces have no text, hence no token unless there is a map. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -19186,8 +19092,12 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
-    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    if (p->n_mapped) {
+        TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                         "as many ids as the file has pieces", p->n_mapped);
+        piece.id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
+        TRF__TRY(trf__map_range(p, "pieces", p->n_read++, piece.id, -1, err));
+    } else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     piece.type = type + byte;
     TRF__TRY(trf__enter_piece(v, text, length, piece, err));
     p->types |= 1 << type;
@@ -19238,8 +19148,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
-   5 how answers are. */
+/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -19317,13 +19226,12 @@ TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
+    const trf__cell none = {0, -1, -1};
     int64_t i = p->n_cells;
     TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
                  "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
-    }
+    for (; i < p->n_cells; i++) p->cells[i] = none;
     return TRF_OK;
 }
 
@@ -19472,13 +19380,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     trf__keyed *work;
     const void **sorted;
-    char *block;
+    char *block = NULL;
     trf_status status = TRF_E_NOMEM;
-    size_t bytes;
-    int pass;
+    size_t bytes = 0;
     TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
-    for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);
@@ -19500,8 +19407,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 // matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
 // becomes U+FFFD.
 
-/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
-   matches count. */
+/* Length of the longest user-defined piece that begins the text, or 0. Only 64 matches count. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19633,8 +19539,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
-   its text. */
+/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19655,8 +19560,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
-/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
-   for a whole run. */
+/* Appends a piece. Token -1: bytes without a piece, which become byte pieces, or one unk a run. */
 TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
@@ -19670,16 +19574,14 @@ TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 
 /* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
    piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
-   byte but the first. */
-/* from -1: no path yet */
+   byte but the first. from -1: there is no path yet. */
 typedef struct trf__path { float score; int32_t from, token; } trf__path;
 
 /* Keeps the better of two paths, and the first of equal ones. */
 TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
 {
-    if (to->from < 0 || score > to->score) {
-        to->score = score; to->from = from; to->token = token;
-    }
+    const trf__path path = {score, from, token};
+    if (to->from < 0 || score > to->score) *to = path;
 }
 
 TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
@@ -19687,11 +19589,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
+    const trf__path none = {0, -1, -1};
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) {
-        lattice[at].score = 0;
-        lattice[at].from = lattice[at].token = -1;
-    }
+    for (at = 0; at <= n; at++) lattice[at] = none;
     for (at = 0; at < n; at += step) {
         float till = lattice[at].score;
         int single = 0;
@@ -19724,11 +19624,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
 /* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
    holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
-   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
-   is the symbol's token. */
+   symbol's node is where its bytes lead in the tree of pieces, or -1; of bytes, it is its token. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
-   both symbols together */
+/* score: the bits of a float, so mapped that integers have its order. node: of both together */
 typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
 typedef struct trf__bpe trf__bpe;
 struct trf__bpe {
@@ -19780,12 +19678,11 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     trf__merge pair = {0, left, right, 0, -1};
-    int32_t at;
     if (left < 0 || right < 0) return;
     if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
     pair.length = b->symbols[left].length + b->symbols[right].length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
-         at = (at - 1) / 2)
+    int32_t at = b->n_pairs++;
+    for (; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = pair;
 }
@@ -19808,10 +19705,10 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
    parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
    remaining depth less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length, -1};
+    trf__merge whole = {100, symbol->begin, 0, symbol->length, -1};
     int32_t n = 1;
     b->heap[0] = whole;
     while (n > 0) {
@@ -19861,8 +19758,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
-                                                              b->symbols[i].length);
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, &b->symbols[i]);
 }
 
 /* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
@@ -19890,8 +19786,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
-/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
-   or 0: there is none. */
+/* Gives the token of a code that begins a text, as in ">>fr<< Hello". Returns its length, or 0. */
 TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
@@ -19915,15 +19810,13 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 
 // >>pieces-text    bytes, blanks, unknown pieces
 //
-// The text of an id is written whole or not at all, so a buffer that is too small never ends within
-// a character.
+// The text of an id is written whole or not at all: too small a buffer ends within no character.
 
 /* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
    `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
-   whole or not at all. */
+/* Counts the length of the text of id number i. Returns whether it is written: all of it fits. */
 TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
 {
     to->whole = trf__add_size(to->whole, length);
@@ -19947,12 +19840,11 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
-/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
-   number. */
+/* Copies the bytes of the first byte pieces, at most four: a character. Returns their number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
-    int m;
-    for (m = 0; m < 4 && m < n; m++) {
+    int m = 0;
+    for (; m < 4 && m < n; m++) {
         int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
         if (type < TRF__PIECE_BYTE) break;
         bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
@@ -19994,9 +19886,8 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 TRF__COLD
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
-    trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
-    TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    v->pieces = p;
+    TRF__ALLOC_ZEROED(trf__pieces, v->pieces, &v->hooks, 1, "vocab", "for a SentencePiece model");
+    trf__pieces *p = v->pieces;
     p->model = v->stored;
     p->model_bytes = v->n_stored;
     /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
@@ -20073,14 +19964,12 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
     trf__write_texts(&texts, "more", ids->more, ids->n_more);
-    int32_t n_texts = (int32_t)texts.n;
+    const int32_t sizes[3] = {f->n, ids->n_more, (int32_t)texts.n};
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
     trf__write_numbers(to, "", &ids->size, 1);
     trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n, 1);
-    trf__write_numbers(to, "", &ids->n_more, 1);
-    trf__write_numbers(to, "", &n_texts, 1);
+    trf__write_numbers(to, "", sizes, 3);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (int32_t i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
@@ -20096,7 +19985,6 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 {
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     trf__written w = {NULL, 0, NULL};
-    trf_status status;
     TRF__BEGIN_NEW(vocab);
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
@@ -20113,8 +20001,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                  "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     trf__write_mapped(&w, &file);
-    status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
-                                err);
+    trf_status status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to,
+                                           w.n, hooks, err);
     trf__free(hooks, w.to, w.n);
     return status;
 }
@@ -20123,8 +20011,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 // >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
 //
 // The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
-// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
-// al. 2019):
+// WordPiece) without [CLS] and [SEP] around them. Three steps (Wu et al. 2016; Devlin et al. 2019):
 //
 //   text -> characters     a rule may drop a code point, replace it, or make it a space
 //        -> words          spaces end words; punctuation and CJK characters are words of their own
@@ -20478,16 +20365,11 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* Both ids decide the slot of a merge. */
-TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
-{
-    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-}
-
-/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
     for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
         const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
         if (m->left == left && m->right == right) return b->slots[*at] - 1;
@@ -20653,18 +20535,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The token that consists of two others, or -1. `work` has room for the longest token. */
-TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
-{
-    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
-    size_t n = (size_t)l->length + (size_t)r->length;
-    if (n > v->byte_bpe->longest_token) return -1;
-    memcpy(work, v->bytes + l->begin, (size_t)l->length);
-    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_number(v, work, n);
-}
-
-/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. `work`
+   has room for the longest token. */
 TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -20672,7 +20544,14 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     uint64_t slot;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
-    m->token = trf__joined_token(v, m, work);
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    m->token = -1;
+    if (n <= b->longest_token) {
+        memcpy(work, v->bytes + l->begin, (size_t)l->length);
+        memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+        m->token = trf__vocab_number(v, work, n);
+    }
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
@@ -20712,10 +20591,9 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
-    v->byte_bpe = b;
-    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__byte_bpe, v->byte_bpe, &v->hooks, 1, "byte_bpe", "for a vocabulary");
+    trf__byte_bpe *b = v->byte_bpe;
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));
@@ -20727,8 +20605,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 
 // >>byte-bpe-normal  composed characters: Unicode's form NFC
 //
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
-// in the upper eight bits:
+// Three steps (Unicode, 3.11 and annex 15), on code points whose class is in the upper eight bits:
 //
 //   decompose     every character becomes its parts, and these become theirs
 //   order         marks, whose class is above 0, ascend by class behind their character; equal ones
@@ -20849,15 +20726,6 @@ TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
-/* The end of a run of characters of one class, at most `most` of them. */
-TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
-                                  int kind, int64_t most)
-{
-    int bytes;
-    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
-    return at;
-}
-
 TRF__FN int trf__is_line_break(const char *at, const char *end)
 {
     return at < end && (*at == '\r' || *at == '\n');
@@ -20910,14 +20778,15 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
-    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3);
+    /* a run of characters of one class */
+    int64_t most = kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
+                 : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3;
+    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
 
-/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
-   between two numbers. */
+/* The end of the run that is cut by itself: by SmolLM's rule a number, or what is between two. */
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
@@ -20947,28 +20816,23 @@ typedef struct trf__byte_work {
     int64_t capacity, text_capacity;
 } trf__byte_work;
 
-/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
-TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
-{
-    size_t length = 0;
-    for (int32_t i = 0; i < n; i++)
-        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    int32_t id = trf__vocab_number(v, spelling, length);
-    return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
-}
-
 /* Gives the ids of a word of n bytes. */
 TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
                                       trf__byte_work *work, trf__ids *to, trf_error *err)
 {
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
-    int32_t id = -1;
     if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
+        size_t length = 0;
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
-        id = trf__whole_word(v, word, n, work->text);
+        for (int32_t i = 0; i < n; i++)
+            length += (size_t)trf__spell_byte((unsigned char)word[i], work->text + length);
+        int32_t id = trf__vocab_number(v, work->text, length);
+        if (id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY) {
+            trf__emit_id(to, id, 0);
+            return TRF_OK;
+        }
     }
-    if (id >= 0) { trf__emit_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
@@ -21224,8 +21088,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return id < 0 ? vocab->special[TRF_SPECIAL_UNK] : id;
 }
 
-/* Gives the ids of a text of words or characters. Of the symbols that begin at a character the
-   longest counts. */
+/* Gives the ids of words or characters. Of symbols that begin at one place the longest counts. */
 TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                      trf_error *err)
 {
@@ -27872,10 +27735,9 @@ TRF__COLD
 TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
     trf_os_facts facts;
-    *reader = r;
-    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    TRF__ALLOC_ZEROED(trf__token_reader, *reader, hooks, 1, "token file", "to read a file");
+    trf__token_reader *r = *reader;
     trf__token_form *form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
@@ -27900,8 +27762,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     return TRF_OK;
 }
 
-/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
-   begins. */
+/* Reads and checks a block without its records. *n: its pairs. *next: where the next one begins. */
 TRF__COLD
 TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
                                   trf_error *err)
@@ -27996,8 +27857,6 @@ TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
                              trf__token_pair_length(r, pair, 1));
 }
 
-TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
-
 /* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
 TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
                                    trf_error *err)
@@ -28028,23 +27887,17 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
     return trf__name_file(status, r->path, err);
 }
 
-/* The loaded bytes of a record. */
-TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
-{
-    int64_t behind = 1;
-    TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
-    return r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
-}
-
 /* Reads one pair: the corpus has room for its ids. */
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err)
 {
-    int64_t at = trf__token_position(r, pair);
+    int64_t at = trf__token_position(r, pair), behind = 1;
     const unsigned char *record = r->records;
     trf_status status = TRF_OK;
-    if (r->n_pieces) record = trf__token_loaded(r, at);
-    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
+    if (r->n_pieces) {
+        TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
+        record = r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
+    } else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
     if (!status)
         status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
                                    trf__token_pair_length(r, pair, 1), source, target, err);
@@ -28090,9 +27943,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     TRF__ZEROED(trf_token_facts, all);
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
-    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    TRF__FAIL_IF(!r->lengths, TRF_E_NOMEM, -1, "token file",
-                 "no memory for the lengths of %lld pairs", (long long)all.pairs);
+    TRF__ALLOC(unsigned char, r->lengths, &r->hooks, r->length_capacity, "token file",
+               "for the lengths of %lld pairs", (long long)all.pairs);
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
@@ -28120,11 +27972,10 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
                                     trf_error *err)
 {
-    const char *what = side ? "target_vocab" : "source_vocab";
     uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
     if (vocab && !vocab->finished) return trf__fail_learning(err);
     if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                      "the file was written with another vocabulary of the %s",
                      side ? "target" : "source");
 }
@@ -28222,17 +28073,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
-{
-    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
-                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, resume, 0, 1);
-    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
-    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
 TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
 {
     unsigned char *head = f->form.head;
@@ -28299,18 +28139,23 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
     int exists;
     TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_token_file_options, o);
     if (options) o = *options;
     if (!o.id_bytes) o.id_bytes = 4;
     if (!o.max_length) o.max_length = 511;
-    TRF__TRY(trf__token_options(&o, err));
+    TRF__FAIL_IF(o.id_bytes != 2 && o.id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o.id_bytes);
+    TRF__RANGE(&o, max_length, 1, INT32_MAX);
+    TRF__RANGE(&o, resume, 0, 1);
+    if (o.source_vocab && !o.source_vocab->finished) return trf__fail_learning(err);
+    if (o.target_vocab && !o.target_vocab->finished) return trf__fail_learning(err);
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");
@@ -28428,14 +28273,10 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     unsigned char *end = f->top;
     trf_os_facts there;
     TRF__TRY(trf__token_flush(f, err));
+    const int64_t numbers[7] = {facts->pairs, 0, facts->mark, facts->source_ids, facts->target_ids,
+                                facts->source_unknown, facts->target_unknown};
     trf__to_little(end, 0, 4);
-    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
-    trf__to_little(end + 12, 0, 8);
-    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
-    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
-    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
-    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
-    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
+    for (int i = 0; i < 7; i++) trf__to_little(end + 4 + 8 * i, (uint64_t)numbers[i], 8);
     trf__to_little(end + 60, f->form.hash, 8);
     trf__to_little(end + 68, (uint64_t)facts->longest, 4);
     trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
@@ -28541,10 +28382,7 @@ TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 /* Fisher and Yates: every order is equally likely. */
 TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
 {
-    trf__draws draws;
-    draws.key = key;
-    draws.next = 0;
-    draws.stream = stream;
+    trf__draws draws = {key, 0, stream};
     for (int64_t i = n - 1; i > 0; i--) {
         uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
         int32_t item = items[i];
@@ -28608,11 +28446,8 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t block = c->pool * c->options.pool;
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
-    if (!c->options.pool)
-        while (c->n_ordered < c->facts.pairs) {
-            c->order[c->n_ordered] = (int32_t)c->n_ordered;
-            c->n_ordered++;
-        }
+    for (; !c->options.pool && c->n_ordered < c->facts.pairs; c->n_ordered++)
+        c->order[c->n_ordered] = (int32_t)c->n_ordered;
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
         for (int64_t i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
@@ -28638,7 +28473,7 @@ TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
     trf__corpus_cut(c);
     if (c->options.shuffle && c->options.buckets)
         trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    if (c->file) trf__token_unload(c->file);
+    if (c->file) c->file->n_pieces = 0;         /* those of the pool before */
 }
 
 /* Divides the blocks among the pools of an epoch. A pool has its blocks in the order of their
@@ -28655,19 +28490,15 @@ TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
         c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
 }
 
-/* Begins the plan of an epoch, before its first pool. */
-TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
-{
-    trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
-    c->planned = epoch;
-    c->pool = -1;
-    c->first_batch = c->n_batches = 0;
-}
-
 /* Plans the pool that has batch number `batch` of the epoch; or the last pool. */
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 {
-    if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
+    if (c->planned != epoch || batch < c->first_batch) {        /* before the first pool */
+        trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
+        c->planned = epoch;
+        c->pool = -1;
+        c->first_batch = c->n_batches = 0;
+    }
     while (c->pool < 0 || (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
         trf__corpus_plan_pool(c);
 }
@@ -28724,8 +28555,7 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the epoch, which is in the plan, into the batch's
-   arrays. */
+/* Copies the pairs of a batch of the epoch, which is in the plan, into the batch's arrays. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
     int64_t begin = c->other[batch - c->first_batch], i;
@@ -28808,10 +28638,7 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 /* The place of the next batch. */
 TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
-    trf_place place;
-    place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->facts.epoch;
-    place.batch = c->batch;
+    const trf_place place = {trf__corpus_fingerprint(c), c->facts.epoch, c->batch};
     return place;
 }
 
@@ -28831,24 +28658,18 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
-/* Fields of trf_corpus_options with their lowest and highest values. */
-#define TRF__CORPUS_FIELDS(X) \
-    X(batch_tokens,    1, INT32_MAX) \
-    X(batch_sentences, 1, INT32_MAX) \
-    X(padded_budget,   0, 1) \
-    X(shuffle,         0, 1) \
-    X(buckets,         0, 1) \
-    X(pool,            0, 1 << 20) \
-    X(max_length,      1, INT32_MAX) \
-    X(epochs,          1, (double)INT64_MAX)
-
 TRF__COLD
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__CORPUS_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
+    TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
+    TRF__RANGE(o, padded_budget, 0, 1);
+    TRF__RANGE(o, shuffle, 0, 1);
+    TRF__RANGE(o, buckets, 0, 1);
+    TRF__RANGE(o, pool, 0, 1 << 20);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, epochs, 1, (double)INT64_MAX);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -28909,10 +28730,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks = corpus->options.hooks;
     trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
-                                                       sizeof *corpus->ids));
-    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
-                                                       sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->texts[0].ids, corpus->texts[0].capacity);
+    TRF__FREE(&hooks, corpus->texts[1].ids, corpus->texts[1].capacity);
     TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
     TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);
@@ -29101,7 +28920,7 @@ TRF__FN int trf__noise_word(const trf_noise_options *o, const trf__noisy *x, int
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
-        w, i, *to;
+        w, i;
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
@@ -29118,18 +28937,15 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
             x->target[i] = x->ids[i];
-            to = &x->source[i];
-            if (chance < 0) *to = o->mask;
-            else if (chance < o->randomised)
-                *to = trf__noise_random(o, x, x->ids[i]);
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
 }
 
 /* Cuts `items` into `pieces` parts of one item or more. At each possible cut, the chance is the
-   number of cuts left over the number of possible ones left (Knuth's algorithm S): every division
-   is equally likely. */
+   number of cuts left over that of possible ones (Knuth's algorithm S): all are as likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1;
@@ -29179,33 +28995,26 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
-/* Fields of trf_noise_options with their lowest and highest values. masks and spans are 1 for that
-   kind of noise, else 0: bounds may depend on the kind. */
-#define TRF__NOISE_FIELDS(X) \
-    X(kind,           0, TRF_NOISE_COUNT - 1) \
-    X(density,        0, 1) \
-    X(masked,         0, 1) \
-    X(randomised,     0, 1) \
-    X(keep_label,     0, masks) \
-    X(whole_words,    0, masks) \
-    X(mean_span,      1, 1e6) \
-    X(vocab,          masks ? 5 : 0, 1 << 24) \
-    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            -1, 1 << 24) \
-    X(bos,            -1, 1 << 24) \
-    X(eos,            0, 1 << 24) \
-    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
-    X(n_sentinels,    spans, 1 << 24)
-
 TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-    int masks = o->kind == TRF_NOISE_MASKS;
-    int spans = o->kind == TRF_NOISE_SPANS;
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__NOISE_FIELDS(TRF__X)
-#undef TRF__X
+    /* bounds may depend on the kind */
+    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    TRF__RANGE(o, kind, 0, TRF_NOISE_COUNT - 1);
+    TRF__RANGE(o, density, 0, 1);
+    TRF__RANGE(o, masked, 0, 1);
+    TRF__RANGE(o, randomised, 0, 1);
+    TRF__RANGE(o, keep_label, 0, masks);
+    TRF__RANGE(o, whole_words, 0, masks);
+    TRF__RANGE(o, mean_span, 1, 1e6);
+    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
+    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
+    TRF__RANGE(o, pad, -1, 1 << 24);
+    TRF__RANGE(o, bos, -1, 1 << 24);
+    TRF__RANGE(o, eos, 0, 1 << 24);
+    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
+    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
     TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
     if (o->words && !o->words->finished) return trf__fail_learning(err);
     return trf__hooks_check(&o->hooks, err);
@@ -30354,38 +30163,6 @@ TRF__FOR_SIZE
 // as one of them does; all others are the caller's.
 // -----------------------------------------------------------------------------------------------
 
-/* Fields of trf_search with their lowest and highest values. trf_search_check names the first field
-   outside them. */
-#define TRF__SEARCH_FIELDS(X) \
-    X(beam,               1, TRF__MAX_BEAM) \
-    X(n_best,             1, search->beam) \
-    X(length_rule,        0, TRF_LENGTH_RULE_COUNT - 1) \
-    X(alpha,              0, 10) \
-    X(count_eos,          0, 1) \
-    X(score_prefix,       0, 1) \
-    X(count_prefix,       0, 1) \
-    X(word_penalty,       -1e6, 1e6) \
-    X(candidates,         1, TRF__MAX_CANDIDATES) \
-    X(eos_in_top_beam,    0, 1) \
-    X(shrink,             0, 1) \
-    X(stop,               0, TRF_BEAM_STOP_COUNT - 1) \
-    X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
-    X(min_length,         0, INT32_MAX) \
-    X(renormalize_logits, 0, 1) \
-    X(ban_unk,            0, 1) \
-    X(max_length_a,       0, 1e6) \
-    X(max_length_b,       -1, INT32_MAX) \
-    X(start,              -1, INT32_MAX) \
-    X(forced_first,       -1, INT32_MAX) \
-    X(source_first,       -1, INT32_MAX) \
-    X(source_last,        -1, INT32_MAX) \
-    X(source_tagged,      0, 1) \
-    X(no_repeat_ngram,    0, INT32_MAX) \
-    X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      0, INT32_MAX) \
-    X(max_tokens,         1, INT32_MAX) \
-    X(threads,            0, TRF__MAX_THREADS)
-
 enum { TRF__MAX_BANNED = 1 << 24 };
 
 /* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
@@ -30411,11 +30188,6 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
-{
-    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
-}
-
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
@@ -30429,12 +30201,37 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
-#define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
-    TRF__SEARCH_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
+    TRF__RANGE(search, n_best, 1, search->beam);
+    TRF__RANGE(search, length_rule, 0, TRF_LENGTH_RULE_COUNT - 1);
+    TRF__RANGE(search, alpha, 0, 10);
+    TRF__RANGE(search, count_eos, 0, 1);
+    TRF__RANGE(search, score_prefix, 0, 1);
+    TRF__RANGE(search, count_prefix, 0, 1);
+    TRF__RANGE(search, word_penalty, -1e6, 1e6);
+    TRF__RANGE(search, candidates, 1, TRF__MAX_CANDIDATES);
+    TRF__RANGE(search, eos_in_top_beam, 0, 1);
+    TRF__RANGE(search, shrink, 0, 1);
+    TRF__RANGE(search, stop, 0, TRF_BEAM_STOP_COUNT - 1);
+    TRF__RANGE(search, at_limit, 0, TRF_AT_LIMIT_COUNT - 1);
+    TRF__RANGE(search, min_length, 0, INT32_MAX);
+    TRF__RANGE(search, renormalize_logits, 0, 1);
+    TRF__RANGE(search, ban_unk, 0, 1);
+    TRF__RANGE(search, max_length_a, 0, 1e6);
+    TRF__RANGE(search, max_length_b, -1, INT32_MAX);
+    TRF__RANGE(search, start, -1, INT32_MAX);
+    TRF__RANGE(search, forced_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_last, -1, INT32_MAX);
+    TRF__RANGE(search, source_tagged, 0, 1);
+    TRF__RANGE(search, no_repeat_ngram, 0, INT32_MAX);
+    TRF__RANGE(search, repetition_penalty, 1e-6, 1e6);
+    TRF__RANGE(search, max_sentences, 0, INT32_MAX);
+    TRF__RANGE(search, max_tokens, 1, INT32_MAX);
+    TRF__RANGE(search, threads, 0, TRF__MAX_THREADS);
     if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
         return trf__fail_below(err, "max_length_b", 1, 0);
-    TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_ensemble(&search->ensemble, err));
@@ -30597,17 +30394,6 @@ TRF_API trf_search trf_search_defaults(void)
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-/* The field that a rule names, or NULL. */
-TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
-{
-    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
-                               &search->start};
-    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
-    for (int i = 0; rule && i < 4; i++)
-        if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
-    return NULL;
-}
-
 TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
                                     trf_error *err)
 {
@@ -30625,7 +30411,12 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *side = target ? "target" : "source", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
-    int32_t *field = trf__tag_field(search, rule);
+    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
+                               &search->start};
+    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
+    int32_t *field = NULL;
+    for (int i = 0; rule && i < 4; i++)
+        if (!strncmp(rule, names[i], strlen(names[i]))) field = fields[i];
     int answers = field == &search->forced_first || field == &search->start;
     const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];
@@ -30718,8 +30509,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
 // cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
 // (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
 // time which sentences still live. The beam of a finished sentence comes to the host, which reads
-// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
-// largest call.
+// its answers. A waiting one takes its area of memory and its rows. Memory fits the largest call.
 // -----------------------------------------------------------------------------------------------
 
 /* What host and device exchange about a round of searches. Each has one, in the same layout: live
@@ -30754,42 +30544,36 @@ typedef struct trf__required {
     void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
-/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
-   layout. */
+/* The two arenas of a search, besides the activations of its pass. Three sizes determine both. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
-                                                   read; rows of a source */
-    int64_t n_rows;                             /* n_places * beam */
+    int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
+                                   rows of a source */
+    int64_t n_rows;             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
-                                                   * area, 2d) */
-    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
-    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
-                                                      next */
-    trf__lists lists;                           /* (n_rows) what the next token reads */
+    trf__cache caches[TRF_MAX_MODELS];  /* (layers, length * n_rows, 2d) and (layers, n_places *
+                                   area, 2d) */
+    trf_real *mixed, *logits;   /* (n_rows, vocab) of several models (>>ensemble) */
+    int32_t *backpointers[2];   /* (n_rows, length), of this token and of the next */
+    trf__lists lists;           /* (n_rows) what the next token reads */
     void *top_scratch;
-    double *rest;                               /* (rows) trf__top, or NULL */
-    char *found;                                /* log-probabilities, if there is a penalty those
-                                                   after it, and ids of the candidates of all
-                                                   rows */
-    trf__rules rules;                           /* the translator's, with lists for all rows */
+    double *rest;               /* (rows) trf__top, or NULL */
+    char *found;                /* log-probabilities, if there is a penalty those after it, and ids
+                                   of the candidates of all rows */
+    trf__rules rules;           /* the translator's, with lists for all rows */
     trf__searches there;
-    trf__beam *beams;                           /* per place, like their memory and sources */
-    char *beam_memory;                          /* beam_bytes each */
+    trf__beam *beams;           /* per place, like their memory and sources */
+    char *beam_memory;          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;                         /* (models, places) */
-    int32_t *starts;                            /* first row of each live sentence */
+    trf__span *sources;         /* (models, places) */
+    int32_t *starts;            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
-                                                   copied from a device */
+    trf__beam *beams_read;      /* beams and beam_memory of finished sentences, from a device */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
-                                                   is still searched */
-    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
-                                                   (models, places) */
+    int32_t *sentence, *alive;  /* per place: its sentence or -1; whether that is still searched */
+    int32_t *ids, *lengths;     /* of new sources: (models, places * area) and (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -30863,8 +30647,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     return r;
 }
 
-/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
-   twice. */
+/* The same with lists for n rows, whose histories have up to `length` ids. None is banned twice. */
 TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
                                    int64_t length, int64_t vocab)
 {
@@ -30913,18 +30696,8 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
     return n;
 }
 
-/* The different ids among `ends` without EOS. */
-TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
-{
-    TRF__ZEROED(trf_ends, more);
-    for (int32_t i = 0; i < ends->n; i++)
-        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
-    return more;
-}
-
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
+   The cancel hook is called between products, so this bounds its delay. GPUs are fast enough. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;
@@ -30937,7 +30710,10 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
-    s.ends = trf__more_ends(c, &search->ends);
+    TRF__ZERO(s.ends);                  /* the different ones without EOS */
+    for (int32_t i = 0; i < search->ends.n; i++)
+        if (search->ends.ids[i] != c->eos)
+            s.ends.n = trf__add_once(s.ends.ids, s.ends.n, search->ends.ids[i]);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
@@ -30945,13 +30721,6 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
         s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
                                               1, 32);
     return s;
-}
-
-/* Number of tokens that a search may choose. */
-TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
-{
-    int32_t never[3];
-    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
@@ -31011,15 +30780,6 @@ TRF__FOR_SPEED
 // a call lie in one block of the device.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
-
-TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
-{
-    int32_t n = (int32_t)trf__total_ids(x);
-    r->n_ids = x->count;
-    if (n == 0) return;
-    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
-    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
-}
 
 /* Bytes of the lists of a call on the device. */
 TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
@@ -31299,8 +31059,7 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
     return trf__phrase_count(f, met);
 }
 
-/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
-   too. */
+/* Counts what is required of a sentence, with phrases from `first` on: one occurs in others too. */
 TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
                                     trf_error *err)
 {
@@ -31373,16 +31132,6 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
-{
-    trf__required *r = &t->required;
-    size_t n = (size_t)x->n_symbols;
-    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
-    if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
-    return TRF_OK;
-}
-
 /* Copies the lists to the device, and gives each sentence its part. */
 TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
@@ -31435,8 +31184,13 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));
     if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
-    if (x) TRF__TRY(trf__learn_writing(t, err));
-    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    if (x) {
+        const size_t symbols = (size_t)x->n_symbols;
+        TRF__TRY(trf__learn_writing(t, err));
+        TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+        if (symbols) memcpy(r->symbols, x->symbols, symbols * sizeof *r->symbols);
+        trf__sort_items(r->symbols, symbols, sizeof *r->symbols, trf__by_id);
+    }
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
@@ -31448,13 +31202,6 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     }
     r->n_of = lists;
     return trf__upload_required(t, err);
-}
-
-/* The phrases of a sentence, or NULL. */
-TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
-{
-    const trf__required *r = &t->required;
-    return r->n_of ? &r->of[r->n_of > 1 ? sentence : 0] : NULL;
 }
 
 TRF_API int32_t trf_text_count(const char *in, const char *text)
@@ -31480,8 +31227,9 @@ TRF_API int32_t trf_text_count(const char *in, const char *text)
 /* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
-    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
+    int32_t never[3];
+    int64_t choices = c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1 + s->ends.n, choices));
 }
 
 TRF__COLD
@@ -31586,8 +31334,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
             trf__hypotheses_free(t);
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
-                             "need",
-                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
+                             "need", (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
                              (long long)h.n_rows, (long long)length);
         }
     }
@@ -31629,20 +31376,6 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* Target tokens for a source token of the training, or 0. */
-TRF__COLD
-TRF__FN double trf__trained_ratio(const trf_model *model)
-{
-    const char *text = trf_model_metadata(model, "trained.ratio");
-    int64_t ratio;
-    return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
-}
-
-TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
-{
-    return trf__reader_limits(c, s->max_tokens, s->beam);
-}
-
 TRF__COLD
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
@@ -31650,24 +31383,31 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
-    trf_status status;
-    int32_t k;
+    int64_t ratio = 0;
     TRF__BEGIN_NEW(translator);
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
-    for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
+    for (int32_t k = 0; k < ensemble.n; k++)
+        TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     TRF__ALLOC_ZEROED(trf_translator, t, &search->hooks, 1, "translator", "for a translator");
     t->reader.inside = 1;
-    t->ratio = trf__trained_ratio(ensemble.models[0]);
+    const char *text = trf_model_metadata(ensemble.models[0], "trained.ratio");
+    if (text && trf__parse_int(text, &ratio)) t->ratio = 0.001 * (double)ratio;
     t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    trf__limits limits = trf__translator_limits(&ensemble.config, search);
-    status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
-                              search->source_tagged, &search->hooks, err);
+    trf__limits limits = trf__reader_limits(&ensemble.config, search->max_tokens, search->beam);
+    trf_status status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights,
+                                         search->threads, search->source_tagged, &search->hooks,
+                                         err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    trf__set_phrases(&t->required, &search->phrases);
+    const trf_sequences *x = &search->phrases;
+    t->required.n_ids = x->count;
+    if (x->count > 0) {
+        memcpy(t->required.ids, x->ids, (size_t)trf__total_ids(x) * sizeof *x->ids);
+        memcpy(t->required.lengths, x->lengths, (size_t)x->count * sizeof *x->lengths);
+    }
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -31711,8 +31451,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
 /* The job of one token: its number in the round, and how many candidates each row needs. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
-   every search. */
+/* Issues the ops of one token: the `wanted` best continuations of all rows, then the choices. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;
@@ -31830,19 +31569,11 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
-/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
-   target and a quarter more is allowed, and more in proportion behind sources that are longer than
-   all of training. + 1: only a shorter answer than the limit can end by EOS. */
-TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
-{
-    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
-    if (s->max_length_b >= 0 || !c->trained_target) return 0;
-    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
-}
-
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
-   sequence. */
+   sequence. Without a max_length_b of its own a search cuts no answer that training has taught: the
+   longest target and a quarter more is allowed, and more in proportion behind sources that are
+   longer than all of training. + 1: only a shorter answer than the limit can end by EOS. */
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
@@ -31851,18 +31582,10 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     double b = s->max_length_b < 0 ? 20 : s->max_length_b;
     double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
-    double trained = trf__trained_limit(c, s, n_source);
-    if (limit < trained) limit = trained;
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    double trained = 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+    if (s->max_length_b < 0 && c->trained_target && limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
-}
-
-/* The rows of a sentence in the encoder of model k. */
-TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
-                                 int32_t sentence)
-{
-    if (!round->sources) return 0;
-    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -31877,19 +31600,6 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     return need;
 }
 
-/* Reserves memory for a round, and marks all its places as free. */
-TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    trf__progress nothing = { 0, 0, 0, 1 };
-    trf__limits need = trf__round_limits(round, &t->search);
-    trf__hypotheses *h = &t->hypotheses;
-    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
-    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
-    *h->here.progress = nothing;
-    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
-    return TRF_OK;
-}
-
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
    begin at `row`. Returns the row after them. */
 TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, const trf__pending *w,
@@ -31901,10 +31611,11 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence);
+    int32_t added = trf__source_added(t->reader.ensemble.configs[m]);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * added;
     span->key = (int32_t)(place * h->area);
-    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    span->n_key = n_source + trf__tags(s) + added;
     if (s->source_first >= 0) *ids++ = s->source_first;
     if (n_source)
         memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
@@ -31922,6 +31633,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
+    const trf__required *r = &t->required;
     const trf_search *s = &t->search;
     int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
@@ -31930,8 +31642,8 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
-                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_layout(&arrival->beam, s, r->n_of ? &r->of[r->n_of > 1 ? w->sentence : 0] : NULL,
+                     (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
     arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++
@@ -32076,8 +31788,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     return TRF_OK;
 }
 
-/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
-   one sync. */
+/* Stores the answers of all sentences that are no longer live. One sync serves all downloads. */
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -32097,8 +31808,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 }
 
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
-   and candidates of the next tokens. If several tokens are issued before the next look, these are
-   upper bounds. */
+   and candidates of the next tokens, or bounds of these if several are issued before a look. */
 TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
@@ -32132,13 +31842,19 @@ TRF__FN int trf__round_admits(const trf__round *round)
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
-/* Searches all sentences of a round. */
+/* Reserves memory for a round, and searches all its sentences. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
+    const trf__progress nothing = { 0, 0, 0, 1 };
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_status status = TRF_OK;
     int64_t wanted = 1;
     int32_t k;
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *t->hypotheses.here.progress = nothing;
+    for (k = 0; k < round->n; k++) t->hypotheses.sentence[k] = -1;      /* all places are free */
     for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
@@ -32236,8 +31952,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
     return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Determines the sentences of a round from round->first on, how many are searched at a time, and
-   their greatest lengths. */
+/* Determines the sentences of a round from round->first on, how many at a time, and how long. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;
@@ -32280,9 +31995,8 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 /* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
 TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
 {
-    int32_t i, equal;
     for (int32_t period = 1; period <= 64 && 4 * period <= n; period++)
-        for (i = period, equal = 0; i < n; i++) {
+        for (int32_t i = period, equal = 0; i < n; i++) {
             equal = ids[i] == ids[i - period] ? equal + 1 : 0;
             if (equal >= 3 * period && equal + period >= 12) return 1;
         }
@@ -32322,7 +32036,6 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
-        TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
     for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */
@@ -32373,8 +32086,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
-            trf_search_check(s, c, err) ||
-            trf__check_alike(configs[0], c, k, 0, err)) return -1;
+            trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
         if (source_tokens + adds <= c->max_length) continue;
@@ -32454,7 +32166,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    trf__limits have = trf__translator_limits(config, search);
+    trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
     trf__limits grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
@@ -32547,8 +32259,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
 // choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
 // sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
-// step reads the last row of every live sequence, copies its logits to the host and draws there
-// (>>draw).
+// step reads the last row of every live sequence, and draws on the host by its logits (>>draw).
 //
 // On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
 // sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its
@@ -32625,14 +32336,13 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
-                                       trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_listed(&s->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
@@ -32733,8 +32443,7 @@ TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_
     return n;
 }
 
-/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
-   has changed. */
+/* The text by which the answer has grown; at its end all that is left. Failures change nothing. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
                                  size_t *bytes, trf_error *err)
 {
@@ -32973,8 +32682,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     g->count = 0;
 }
 
-/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
-   it. */
+/* Lays out both arenas, and sets their sizes. Called twice: without memory, then with it. */
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -33045,19 +32753,6 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
     return TRF_OK;
 }
 
-/* The lists of a sampler have one span for each source. */
-TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
-{
-    TRF__TRY(trf__same_sources(e, err));
-    for (int32_t k = 1; k < e->n && trf__has_source(&e->config); k++)
-        TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
-                     e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
-                     "models",
-                     "model %d adds BOS or EOS to sources where the first one does not, or does "
-                     "not where it does", (int)k);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                       const trf_sampling *sampling, trf_error *err)
 {
@@ -33070,7 +32765,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
+    TRF__TRY(trf__same_sources(&ensemble, err));
+    /* the lists of a sampler have one span for each source */
+    const trf_config *first = &ensemble.config;
+    for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
+        TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
+                     ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
+                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
+                     "or does not where it does", (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -33106,12 +32808,10 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 
 // >>sampler-begin  sequences that a sampler continues
 //
-// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
-// no sequences.
+// trf_sampler_begin and the load of a session end in trf__sampler_start. A failure leaves none.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
-   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
-   are. */
+   and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
@@ -34307,8 +34007,7 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                       (unsigned long long)to->size);
 }
 
-/* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
-   unique. */
+/* Writes a whole file, or changes nothing. Callers see to it that names are UTF-8 and unique. */
 TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
                                    const trf__out *tensors, int32_t n, trf__notes notes,
@@ -34412,8 +34111,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 //
 // A message begins with the path of its file (trf__name_file), which these functions know.
 
-/* Checks everything before the file is touched. `items` serves both sorts, so it has the larger
-   size. */
+/* Checks everything before the file is touched. `items` serves both sorts. */
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks,
@@ -34576,8 +34274,7 @@ TRF__FOR_SIZE
 // Loading finds a tied matrix under any of its names; if there are several, their bits must be
 // equal. It accepts the prefix `transformer.` that a wrapping nn.Module adds, after `module.` and
 // `_orig_mod.` (DistributedDataParallel, compile), if all names have it. It refuses every tensor
-// that it cannot use. No memory is allocated for weights until the whole header matches the
-// configuration.
+// that it cannot use, and allocates weights only if the whole header matches the configuration.
 // -----------------------------------------------------------------------------------------------
 
 /* The format number rises with every change that an older reader would misunderstand. The last
@@ -34639,20 +34336,17 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* Turns an error of a configuration into one of the file: the argument was right, the file is
-   wrong. err is not NULL. */
+/* Turns an error of a configuration into one of the file that has it. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
     if (status != TRF_E_INVALID_ARG) return status;
     for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
-    err->status = TRF_E_FORMAT;
-    return TRF_E_FORMAT;
+    return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
-/* Reads the configuration of a file: from its metadata, or from the options if another program
-   wrote the file. */
+/* Reads the configuration of a file: its metadata, or the options if another program wrote it. */
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {
@@ -34942,8 +34636,7 @@ typedef struct trf__stripe {
     uint32_t sum;
 } trf__stripe;
 
-/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
-   failed. */
+/* A thread's buffer: bytes of the file, floats, scales; and the first of its stripes to fail. */
 typedef struct trf__stripe_reader {
     char *bytes;
     trf_real *numbers, *scales;
@@ -35323,15 +35016,13 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
                       trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
-/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
-   read. */
+/* Maps the file, and puts the model's arenas there. 0: that cannot be, and they are read. */
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
-    char *map;
     if (file->from.fd < 0 || !model->run.backend->on_host || file->from.size > SIZE_MAX ||
         arenas[0]->begin % 64 || arenas[1]->begin % 64) return 0;
-    map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
+    char *map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
     if (!map) return 0;
     model->map = map;
     model->map_bytes = (size_t)file->from.size;
@@ -35377,11 +35068,9 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
 
 // >>store-read     weights and vocabularies of a file into a model
 //
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+// trf__model_read is the order of loading. What can fail without reading data comes first.
 
-/* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
-   file, int8, has them. */
+/* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -35429,19 +35118,6 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
-/* A matrix that has several names in the file must be equal under all of them. */
-TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
-                                   trf_error *err)
-{
-    for (int32_t i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
-        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
-    }
-    return TRF_OK;
-}
-
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
@@ -35473,7 +35149,15 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
     trf__reading r = trf__reading_of(file, model);
     r.nonnegative = companion && companion->nonnegative;
     TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
-    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
+    /* a matrix that has several names in the file must be equal under all of them */
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *prefix = companion ? companion->prefix : "";
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+    }
+    return TRF_OK;
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
@@ -35491,8 +35175,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 // >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
-   and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
-   claims. */
+   and its NUL. So memory grows with the tokens found, whatever size the file claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
@@ -35577,8 +35260,7 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Loads the weights of a file of tensors into a model without weights, after checking all of
-   them. */
+/* Loads the weights of a file of tensors into a model without weights, after all checks. */
 TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
                                      const trf_load_options *options, trf_error *err)
 {
@@ -35634,8 +35316,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
-   many there are. */
+/* Lists the parameters of an arena: BF16 and INT8 for matrices, F16 for all. Returns how many. */
 TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                                const trf_real *arena, trf_weights weights)
 {
@@ -35724,8 +35405,7 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 }
 
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
-   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
-   them. */
+   checkpoint. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions, trf__notes notes,
                                     const void *of, const trf__destination *to,
@@ -35761,14 +35441,6 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
 }
 
-TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
-{
-    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
-                              err));
-    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4, TRF_E_UNSUPPORTED, -1,
-                      "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
-}
-
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
                                   const trf_save_options *options, trf_error *err)
 {
@@ -35777,7 +35449,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
     trf__clear(err);
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__check_weights(weights, err));
+    TRF__TRY(trf__check_range("weights", (double)weights, 0, TRF_WEIGHTS_COUNT - 1, err));
+    TRF__FAIL_IF(weights == TRF_WEIGHTS_INT8 && TRF__REAL_BYTES != 4, TRF_E_UNSUPPORTED, -1,
+                 "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
     trf_status status = model->packed ? trf__write_packed(model, &to, weights, err)
                       : trf__write_model(model, model->weights, NULL, trf__metadata_model, model,
                                          &to, weights, err);
@@ -36157,7 +35831,6 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 {
     const trf__destination to = { path, NULL, 0, NULL };
     int64_t n, i;
-    trf__session session;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
@@ -36190,10 +35863,9 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     trf__out out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
-    session.g = sampler;
     /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
-    session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
-        ? 1 : (int)TRF__SESSION;
+    const int first = count > 0 && !sampler->sampled[0].answer.log_probabilities;
+    trf__session session = { sampler, 0, first ? 1 : (int)TRF__SESSION };
     trf_status status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK)
         status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
@@ -36279,8 +35951,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 
 // >>session-read   a session, and whether it is sound
 //
-// Options come from the file, hooks and threads from the sampler. The checksum is compared before
-// any word is used.
+// Options come from the file, hooks and threads from the sampler. The checksum is compared first.
 
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {
@@ -36345,8 +36016,7 @@ TRF__FOR_SIZE
 // >>learn          from texts to a trained model
 //
 // The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
-// decides nothing itself. It calls these functions, and options of the command line override their
-// results.
+// calls these functions, and options of the command line override their results.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
@@ -36374,8 +36044,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
-   source is. */
+/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -36383,8 +36052,7 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 }
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
-   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
-   are better. */
+   symbols mean rules to find and little to remember: small models and batches, little dropout. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
@@ -36561,13 +36229,13 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
-    double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
-    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
+    const double leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens
+                                                                : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
     int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
@@ -36575,10 +36243,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
-    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
-         : leading / recipe->corpus.batch_tokens;
+    double pass = trf__clamp(stats->updates_per_epoch ? (double)stats->updates_per_epoch
+                             : leading / recipe->corpus.batch_tokens, 100, 1000);
     recipe->learning = trf_learn_defaults();
-    pass = trf__clamp(pass, 100, 1000);
     recipe->learning.valid_every = (int64_t)pass;
     if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
@@ -36669,11 +36336,6 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
     s->n = n;
 }
 
-TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->items, s->capacity);
-}
-
 typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
     int64_t all;                        /* words of all lines, about */
@@ -36697,12 +36359,11 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
     for (int64_t line = 0; line < n; line++) {
         uint64_t hash = trf__hash_text(lines[line]);
         const char *c = lines[line];
-        trf_status status;
         /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
         w->spaced += trf__is_spaced(lines[line]);
-        status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
-                                      : trf_vocab_learn(vocab, lines[line], err);
+        trf_status status = !trf__is_tenth(hash) ? trf_vocab_learn(vocab, lines[line], err)
+                          : trf__tenth_add(sample, hash, line, &vocab->hooks, err);
         /* TRF_E_LIMIT: a word too long for a vocabulary */
         if (status != TRF_OK && status != TRF_E_LIMIT) return status;
     }
@@ -36716,20 +36377,18 @@ TRF__COLD
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
-    trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int32_t i;
-    if (status != TRF_OK) return status;
+    TRF__TRY(trf_vocab_create(vocab, TRF_WORDS, hooks, err));
     TRF__ZEROED(trf__text_ids, ids);
     TRF__ZEROED(trf__tenth, sample);
     memset(w, 0, sizeof *w);
-    status = trf__learn_words(w, *vocab, &sample, lines, n, err);
+    trf_status status = trf__learn_words(w, *vocab, &sample, lines, n, err);
     for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
         status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
-        for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
+        for (int32_t i = 0; !status && i < ids.n; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
-    trf__tenth_free(&sample, &(*vocab)->hooks);
+    TRF__FREE(&(*vocab)->hooks, sample.items, sample.capacity);
     TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
@@ -36752,14 +36411,13 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
     trf__tenth_finish(&sample);
     *different = sample.n == sample.copies ? n
                : (int64_t)((double)n * (double)sample.n / (double)sample.copies);
-    trf__tenth_free(&sample, hooks);
+    TRF__FREE(hooks, sample.items, sample.capacity);
     return status;
 }
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep: in more than a hundredth of the targets.
-   */
+/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;
@@ -36805,15 +36463,9 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     }
 }
 
-/* Number of subwords: one for 25 words of text, so that each is seen often enough. What is only
-   read may have more: nothing chooses among them. */
-TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
-{
-    return (int32_t)trf__clamp((double)words / 25, 500, only_read ? 16000 : 8000);
-}
-
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
-   numbers are then the same ids. */
+   numbers are then the same ids. There is a subword for 25 words of text, so that each is seen
+   often enough. What is only read may have more: nothing chooses among them. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     if (!choice->vocabularies) {
@@ -36823,11 +36475,12 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                    (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
+        int64_t words = choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all;
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
-                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
-                                    choice->only_read);
+                : (int32_t)trf__clamp((double)words / 25, 500, choice->only_read ? 16000 : 8000);
+    }
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -36873,8 +36526,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 // >>picking        which pairs are held out
 //
-// A source should not be on both sides of the split. Hashes of sources find the pairs that share
-// one.
+// A source should not be on both sides of the split. Hashes find the pairs that share a source.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_random(const void *context, const void *a, const void *b)
@@ -36898,12 +36550,6 @@ typedef struct trf__picking {
     uint64_t *hashes, *sorted, *chosen, *order;
     int64_t n, frequent;
 } trf__picking;
-
-/* Whether the pairs with a source are few enough to be held out together. */
-TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
-{
-    return trf__count_equal(p->sorted, p->n, hash) < p->frequent;
-}
 
 /* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
    the data are repeated, and copies on both sides would only show what was memorised. Of fewer than
@@ -36931,7 +36577,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
         held[i] = 1;
-        if (trf__is_rare(p, p->hashes[i]))
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) < p->frequent)
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
@@ -36944,8 +36590,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 }
 
 /* Chooses the number of picks. If each source has three lines, 1,000 picks hold out 3,000 pairs, so
-   a third of the picks is tried next. While nothing is left to learn from, picks shrink by a tenth.
-   */
+   a third of them is tried next. While nothing is left to learn from, picks shrink by a tenth. */
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);
@@ -37074,8 +36719,7 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
 // A validation is better by its score, or with equal scores by its loss. Only a better score resets
 // the count of validations to wait for.
 
-/* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
-   are no worse than none. */
+/* Turns a score so that larger is better. Above 100 % of errors answers are no worse than none. */
 TRF__FN double trf__oriented_score(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score
@@ -37392,7 +37036,7 @@ TRF__FOR_SIZE
 typedef struct trf__learner {
     trf_trainer *trainer;
     trf_corpus *corpus;
-    const trf_batch *held_out;      /* or NULL */
+    const trf_batch *held_out;      /* NULL: there are no pairs */
     const trf_learn_options *o;
     int averages;                   /* 1: with a moving average, on this rank */
     int first_rank;                 /* 1: validates, keeps an average and tells the time */
@@ -37550,8 +37194,7 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 // >>learn-validate validating, and keeping the best weights
 
-/* The score of the metric. The error rate needs answers, hence a translator for the weights of this
-   moment. */
+/* The score of the metric. The error rate needs answers, hence a translator. */
 TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
                                     trf_learn_progress *p, trf_error *err)
 {
@@ -37610,15 +37253,13 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
-/* Validates the mean of the weights if there is one. The trainer's weights return to the model even
-   after a failure. */
+/* Validates the mean of the weights if there is one. The weights return even after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
-    trf_status back;
+    trf_status back = TRF_OK;
     if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
     trf_status status = trf__learn_judge(l, err);
-    back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
-                       : TRF_OK;
+    if (l->averages) back = trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL);
     return status != TRF_OK ? status : back;
 }
 
@@ -37639,8 +37280,7 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
                      "another rank could not read its batch");
 }
 
-/* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
-   data are left. */
+/* One update from `accumulate` batches, fewer at the end of the data. TRF_E_END: none is left. */
 TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -37692,16 +37332,6 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     return l->averages ? trf_trainer_average(l->trainer, l->o->ema, err) : TRF_OK;
 }
 
-/* An error after a hundred skipped updates in a row. */
-TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
-{
-    const trf_step_report *report = &l->report->last;
-    if (l->in_a_row < TRF__MOST_SKIPPED) return TRF_OK;
-    return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
-                     "were skipped: %s is not finite, so the rate is too high",
-                     (int)TRF__MOST_SKIPPED, report->tensor);
-}
-
 // >>learn-fit      warm-up, cosine and validations follow from how many updates there will be
 
 /* Sets what follows from `planned` and `fits`. */
@@ -37715,23 +37345,17 @@ TRF__FN void trf__learn_fit(const trf__learner *l)
         to->total_steps = trf__max64(state->fits, to->warmup + 1);
 }
 
-/* Updates in all, by their number or by the epochs; TRF_ENDLESS: unknown. */
-TRF__FN trf_status trf__learn_known(const trf__learner *l, int64_t *planned, trf_error *err)
-{
-    int64_t epochs = l->corpus->options.epochs, batches;
-    *planned = l->o->updates;
-    if (epochs == TRF_ENDLESS) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
-    batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
-    *planned = trf__min64(*planned, batches / l->o->accumulate + 1);
-    return TRF_OK;
-}
-
-/* Plans a new run that has no limit of time. */
+/* Finds how many updates there will be, and plans a new run that has no limit of time. */
 TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 {
     trf_learn_state *state = &l->trainer->learning;
-    TRF__TRY(trf__learn_known(l, &l->known, err));
+    int64_t epochs = l->corpus->options.epochs, batches;
+    l->known = l->o->updates;
+    if (epochs != TRF_ENDLESS) {
+        TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
+        batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
+        l->known = trf__min64(l->known, batches / l->o->accumulate + 1);
+    }
     if (l->o->resume || !l->o->fit || l->o->seconds > 0 || l->known == TRF_ENDLESS) return TRF_OK;
     state->planned = state->fits = trf__max64(1, l->known);
     return TRF_OK;
@@ -37824,12 +37448,6 @@ TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
     return 1;
 }
 
-/* All updates so far were skipped: the weights are those at the beginning. */
-TRF__FN int trf__learnt_nothing(const trf__learner *l)
-{
-    return l->report->updates && !l->trainer->learning.learnt;
-}
-
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
@@ -37841,8 +37459,8 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         int time_is_up = trf__learn_agree(l);
         if (step && step % every == 0 && stopping->validated != step && !l->stopped &&
             !l->cancelled) {
-            /* the weights have not changed, so only the wait grows */
-            if (trf__learnt_nothing(l)) stopping->wait++;
+            /* all updates so far were skipped: the weights have not changed, only the wait grows */
+            if (l->report->updates && !l->trainer->learning.learnt) stopping->wait++;
             else {
                 double began = trf__seconds();
                 TRF__TRY(trf__learn_validate(l, err));
@@ -37860,7 +37478,9 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (status != TRF_OK) return status;
         trf__learn_time(l);
         trf__tell_progress(l, &p);
-        TRF__TRY(trf__learn_is_lost(l, err));
+        TRF__FAIL_IF(l->in_a_row >= TRF__MOST_SKIPPED, TRF_E_NONFINITE, l->report->last.step,
+                     l->report->last.tensor, "the last %d updates were skipped: %s is not finite, "
+                     "so the rate is too high", (int)TRF__MOST_SKIPPED, l->report->last.tensor);
     }
     trf__clear(err);            /* the end of the data is no error */
     if (!l->trainer->step || stopping->validated == l->trainer->step ||
@@ -37877,12 +37497,6 @@ TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
     trf_trainer *t = l->trainer;
     const trf_real *from = l->has_best ? t->best : l->averages ? t->average : NULL;
     return from ? trf__weights_show(t, from, err) : TRF_OK;
-}
-
-/* Held-out pairs, or NULL if there are none. */
-TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
-{
-    return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
 /* Begins a run, or goes on with the one of the trainer. */
@@ -37931,7 +37545,8 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     TRF__ZEROED(trf__learner, l);
     l.trainer = trainer;
     l.corpus = corpus;
-    l.held_out = trf__some_pairs(held_out);
+    if (held_out && (held_out->source.count > 0 || held_out->target.count > 0))
+        l.held_out = held_out;
     l.o = options ? options : &defaults;
     l.first_rank = !l.o->agree || trainer->options.rank == 0;
     l.saved = -1;
@@ -37941,8 +37556,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not
-       kept */
+    /* others do not come to save after an error of this rank alone; lost weights are not kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */
@@ -37965,12 +37579,10 @@ TRF__FOR_SPEED
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
-// of them.
+// 0 is the source and side 1 the target; texts alone are targets, or with noise sources.
 // -----------------------------------------------------------------------------------------------
 
-/* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
-   */
+/* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
 typedef struct trf__texts {
     char *bytes;
     int64_t *starts;
@@ -38168,13 +37780,6 @@ TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
     memset(t, 0, sizeof *t);
 }
 
-TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->ids, s->capacity);
-    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
-    memset(s, 0, sizeof *s);
-}
-
 TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
@@ -38211,9 +37816,11 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
     for (int side = 0; side < 2; side++) {
-        trf__side_free(&d->held[side], hooks);
+        TRF__FREE(hooks, d->held[side].ids, d->held[side].capacity);
+        TRF__FREE(hooks, d->held[side].lengths, d->held[side].lengths_capacity);
         trf__texts_free(&d->held_texts[side], hooks);
     }
+    TRF__ZERO(d->held);
     trf__split_free(&d->split, hooks);
     trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
@@ -38260,35 +37867,26 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
-/* The number of a path. Lines of one file follow one another, so the last path is tried. */
-TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
-                                    trf_error *err)
-{
-    trf__texts *paths = &d->paths;
-    *number = (int32_t)paths->count - 1;
-    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
-    *number = path ? (int32_t)paths->count : -1;
-    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
-}
-
 /* Adds both sides of a pair or neither. */
 TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int32_t path;
+    trf__texts *paths = &d->paths;
+    int32_t path = line->path ? (int32_t)paths->count - 1 : -1;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
-    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    /* lines of one file follow one another, so the last path is tried */
+    if (line->path && (path < 0 || strcmp(line->path, paths->bytes + paths->starts[path]))) {
+        TRF__TRY(trf__texts_add(paths, line->path, strlen(line->path), hooks, err));
+        path++;
+    }
     TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
     if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    trf__line_from *at = &d->origins[d->texts[0].count - 1];
-    at->number = line->number;
-    at->path = path;
-    at->held_out = line->held_out != 0;
-    at->ends_document = line->ends_document != 0;
+    const trf__line_from from = {line->number, path, line->held_out != 0, line->ends_document != 0};
+    d->origins[d->texts[0].count - 1] = from;
     return TRF_OK;
 }
 
@@ -38315,8 +37913,7 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 
 // >>labels         texts of labels as numbers
 //
-// A label's number is its rank among all labels by their bytes: the same data give the same
-// numbers.
+// A label's number is its rank among all by their bytes: the same data give the same numbers.
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
@@ -38383,8 +37980,7 @@ TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_err
                       "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
-/* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
-   with the lines. */
+/* Adds the labels of a line. Now and then duplicates go: memory does not grow with the lines. */
 TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
@@ -38398,8 +37994,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
     return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
-/* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
-   number. */
+/* Inserts the labels of a line that the sorted list lacks. *added is their number. */
 TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {
@@ -38659,23 +38254,17 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     return TRF_OK;
 }
 
-/* The label of a line, or its labels. */
-TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
-                                     trf_error *err)
-{
-    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
-    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    int32_t number = trf__line_label(d, line, bad);
-    if (number < 0) return TRF_OK;
-    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
-}
-
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (d->options.label_kind == TRF_LABELS_ANY) TRF__TRY(trf__encode_any(d, text[1], bad, err));
+    else if (trf__is_numbered(&d->options)) TRF__TRY(trf__encode_numbers(d, text[1], bad, err));
+    else {
+        int32_t number = trf__line_label(d, text[1], bad);
+        if (number >= 0) TRF__TRY(trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err));
+    }
     if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
@@ -38842,18 +38431,8 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Keeps the texts of a held-out pair. */
-TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
-{
-    for (int side = 0; side < 2; side++)
-        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
-                                &d->options.hooks, err));
-    return TRF_OK;
-}
-
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
-   as such. */
+   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {
@@ -38897,22 +38476,22 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
-    return held ? trf__keep_held(d, text, err) : TRF_OK;
+    for (int side = 0; held && side < 2; side++)
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]), &o->hooks,
+                                err));
+    return TRF_OK;
 }
 
 // >>dataset-add    pairs of the caller
 //
-// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at
-// once.
+// A pair is stored until the data set is finished, or encoded at once if it goes to the caller.
 
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
-    const char *text[2];
+    const char *const text[2] = {d->texts[0].bytes, d->texts[1].bytes};
     trf__line_from from = d->origins[0];
     char used;
-    text[0] = d->texts[0].bytes;
-    text[1] = d->texts[1].bytes;
     trf_status status = trf__encode_line(d, text, &from, 0, &used, err);
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
@@ -39026,8 +38605,7 @@ TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, 
     return NULL;
 }
 
-/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
-   its LF. */
+/* Reads the pairs of one file or two, or texts alone. Lines of a file that is one text keep LF. */
 TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
                                    trf_error *err)
 {
@@ -39068,17 +38646,6 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
                       trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-/* Removes the lines of a call that failed. */
-TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
-                                 int64_t unreadable)
-{
-    d->unreadable = unreadable;
-    for (int side = 0; side < 2; side++) {
-        d->texts[side].count = count;
-        d->texts[side].used = used[side];
-    }
-}
-
 TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     int32_t held_out, trf_error *err)
@@ -39106,8 +38673,13 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
     if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
         status = trf__dataset_end_file(data, count, err);
-    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    if (status != TRF_OK) data->unreadable = unreadable;
+    for (int i = 0; i < 2; i++) {
+        trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+        if (status == TRF_OK) continue;
+        data->texts[i].count = count;           /* the lines of this call go */
+        data->texts[i].used = used[i];
+    }
     return status;
 }
 
@@ -39275,12 +38847,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
 /* All lines, as callers see them. */
 TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
 {
-    trf_data_lines lines;
-    lines.source = s->lines[0];
-    lines.target = s->lines[1];
-    lines.n = s->train;
-    lines.n_held_out = s->n - s->train;
-    lines.used = s->used;
+    const trf_data_lines lines = {s->lines[0], s->lines[1], s->train, s->n - s->train, s->used};
     return lines;
 }
 
@@ -39336,10 +38903,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
     int64_t at = 0;
     for (int held = 0; held < 2; held++) {
         for (int64_t i = 0; i < s->n; i++) {
-            const char *text[2];
             if (s->held[i] != held) continue;
-            text[0] = s->lines[0][at];
-            text[1] = s->lines[1][at];
+            const char *const text[2] = {s->lines[0][at], s->lines[1][at]};
             TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
         }
         TRF__TRY(trf__end_stream(d, held, err));
@@ -39350,8 +38915,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 // >>dataset-finish recipe, corpus and model
 //
 // The recipe is computed twice: it needs the number of updates an epoch, which needs a corpus,
-// whose batches the recipe decides. Batches do not depend on that number, so the second time is
-// final.
+// whose batches the recipe decides. They do not depend on that number: the second time is final.
 
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
@@ -39409,17 +38973,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-/* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
-   estimated, because with pools it takes long to count them. */
-TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__dataset_recipe(d, err));
-    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
-    if (d->options.token_file) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
-    return trf__dataset_recipe(d, err);
-}
-
 /* Appends the reasons that concern the data. */
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
@@ -39433,21 +38986,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Makes the held-out pairs a batch. */
-TRF__FN void trf__dataset_hold(trf_dataset *d)
-{
-    trf_sequences *to[2];
-    to[0] = &d->held_out.source;
-    to[1] = &d->held_out.target;
-    for (int side = 0; side < 2; side++) {
-        to[side]->ids = d->held[side].ids;
-        to[side]->lengths = d->held[side].lengths;
-        to[side]->count = (int32_t)d->held[side].count;
-    }
-}
-
-/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
-   end. */
+/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -39486,18 +39025,21 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                  (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
-    TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_recipe(d, err));
+    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
+    /* with the pools of a token file it takes long to count batches: they are estimated */
+    if (!d->options.token_file) {
+        TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
+        TRF__TRY(trf__dataset_recipe(d, err));
+    }
     TRF__TRY(trf__dataset_find_stream(d, err));
-    trf__dataset_hold(d);
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
+    for (int side = 0; side < 2; side++) {
+        to[side]->ids = d->held[side].ids;
+        to[side]->lengths = d->held[side].lengths;
+        to[side]->count = (int32_t)d->held[side].count;
+    }
     trf__dataset_reasons(d, &choice);
-    d->finished = 1;
-    return TRF_OK;
-}
-
-/* Gives the caller the end of a text that a stream still holds. */
-TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
     return TRF_OK;
 }
@@ -39505,7 +39047,11 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
-    if (data->options.pair) return trf__dataset_flush(data, err);
+    if (data->options.pair) {           /* a stream may still hold the end of a text */
+        TRF__TRY(trf__end_stream(data, 0, err));
+        data->finished = 1;
+        return TRF_OK;
+    }
     trf_hooks hooks = data->options.hooks;
     trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);
@@ -39525,8 +39071,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
-   NULL. */
+/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;
@@ -39706,8 +39251,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. What the last call has left goes now: a check may have ended it
-   before trf__end. */
+/* Begins a call with an empty job. What a call that failed a check has left goes now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
@@ -39812,8 +39356,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     return status;
 }
 
-/* Copies everything to the device. It comes after the last check that can fail, so nothing has to
-   be freed before. */
+/* Copies everything to the device. It follows the last check, so nothing must be freed before. */
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
@@ -40325,8 +39868,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 // The context keeps the table, because every layer and every step asks for the same rows.
 
 /* Sets the rotation of heads of this width: the rows of the table up to the last key, and as
-   positions those of all queries, then those of all keys. ahead: how many keys a sequence may have
-   before its first query. */
+   positions those of all queries, then those of all keys. ahead: the most keys before a query. */
 TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rotary,
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)
@@ -40769,4 +40311,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 169466231
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3879805722

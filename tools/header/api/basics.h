@@ -78,8 +78,7 @@ TRF_API const char *trf_status_name(trf_status status);
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, index of an id or tensor, line number, or update; -1:
-                               none */
+    int64_t where;          /* byte offset, index of an id or tensor, line, or update; -1: none */
     char what[64];          /* the tensor, field or argument. Control characters are '?', here and
                                in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
@@ -130,9 +129,8 @@ typedef enum trf_device_kind {
              its options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
-             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
-             the same training gives other bits on another machine. trf_device_precision tells which
-             it is */
+             `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
+             training gives other bits on another machine. trf_device_precision tells which it is */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
@@ -168,8 +166,7 @@ typedef enum trf_products {
 
    CUDA. TRF_DEVICE_CUDA needs a GPU and a build with CUDA (>>manual, GPUS); otherwise creating an
    object fails with TRF_E_BACKEND. Results are meant to equal those of the CPU up to rounding, with
-   the same dropout masks, and to be bit-identical in every run on the same card with the same
-   libraries.
+   the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
      - trainers, translators and samplers of a model with this config.device or
@@ -194,8 +191,7 @@ typedef enum trf_products {
    builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
    128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
    of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
-   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS, with
-   threads of its own. */
+   and Windows, and if linked statically, it is called like any CBLAS, with its own threads. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -226,8 +222,7 @@ TRF_API trf_device trf_device_default(void);
                   TRF_PRECISION_BF16 computes with the same
        8 bits     "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
    Of a GPU it has the number, and of a device that this program lacks the error's message. The text
-   is cut at `bytes`; 500 are enough. Returns `text`, or NULL if there is no room. device NULL: the
-   default one. */
+   is cut at `bytes`; 500 are enough. Returns `text`, or NULL: no room. NULL device: the default. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */

@@ -17,8 +17,7 @@
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
    segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
-   TRF_HEAD_MASKED; every id in prompts of a decoder-only model, which a search or a sampler
-   continues. */
+   TRF_HEAD_MASKED; every id in prompts of a decoder-only model. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -33,8 +32,7 @@ typedef struct trf_sequences {
    WORDS), use all of them in one update. With several ranks, each rank has its own copy of the same
    corpus and uses its part of every batch (trf_train_options.parts). */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
-                                   batches */
+    uint64_t corpus;            /* fingerprint of its pairs and of what decides its batches */
     int64_t epoch, batch;
 } trf_place;
 
@@ -66,16 +64,14 @@ typedef struct trf_batch {
     int64_t ordinal;            /* how many pairs of this update come before this batch on other
                                    ranks: 0, or on rank r the number of pairs on ranks 0..r-1
                                    (trf_batch_part sets it; 0 if the options have `parts`). Do
-                                   not count earlier micro-batches of the same trainer: the trainer
-                                   adds these itself */
+                                   not count earlier micro-batches: the trainer adds these */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
 
 /* A number as a label, for TRF_LABELS_NUMBERS, and back: the label is the number's bits as an IEEE
    754 float. So everything that carries labels carries numbers, to the bit: parts of batches, a
-   corpus. The label of a NaN or of an infinity is refused in batches; -1 is a NaN and means that
-   there is no number. */
+   corpus. The label of a NaN or of an infinity is refused in batches; -1, a NaN, is no number. */
 TRF_API int32_t trf_number_label(float number);
 TRF_API float trf_label_number(int32_t label);
 
@@ -86,8 +82,7 @@ TRF_API float trf_label_number(int32_t label);
    with TRF_E_LIMIT. With `shorten` 1 a pair is shortened to `capacity` ids instead: the longer
    sequence loses its last id until the pair fits, the second one if they are equally long (BERT's
    truncate_seq_pair). capacity is then max_length, less 1 each for source_bos and source_eos.
-   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join two texts
-   themselves. */
+   TRF_E_STATE: the model has no segments. trf_reader_rank and a data set join texts themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t shorten,
                             int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
@@ -171,8 +166,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* What the pairs are, and how many epochs are over. It belongs to the corpus. NULL: corpus is
-   NULL. */
+/* What the pairs are, and how many epochs are over; the corpus's own. NULL: corpus is NULL. */
 TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 /* Replaces the options, except path, vocabularies and hooks; the pairs stay. The recipe knows the
    right ones once the pairs are there. TRF_E_STATE: a batch has been delivered since the last
@@ -181,14 +175,12 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
                                           trf_error *err);
 /* Copies one pair of ids. The target may hold labels, of any value. Pairs of a language model have
    no source; a long text is a pair for each chunk. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+   TRF_E_STATE: the corpus has delivered a batch, was resumed, or reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
    read; at least one vocabulary is required. TRF_E_LIMIT: more than max_length ids; the message has
-   their number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such
-   bytes for U+FFFD). */
+   their number. TRF_E_FORMAT: the text is not UTF-8, at offset `where` (subwords read U+FFFD). */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
@@ -198,8 +190,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
    call no pair can be added. With pools the first call in an epoch plans all of them, and the next
-   batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
-   pairs. */
+   batch plans its own again: call it before the first batch. TRF_E_STATE: there are no pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n

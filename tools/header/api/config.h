@@ -178,15 +178,13 @@ typedef enum trf_label_kind {
 typedef struct trf_config {
     trf_kind kind;              /* default TRF_ENCODER_DECODER */
     int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
-    int32_t n_heads;            /* attention heads; divides d_model unless d_head is set; 1..65536
-                                   [h] */
+    int32_t n_heads;            /* attention heads [h]; divides d_model if d_head is 0; 1..65536 */
     int32_t kv_heads;           /* heads of keys and values; divides n_heads: head h reads number h
                                    * kv_heads / n_heads. 0: n_heads; default 0. Fewer make a
                                    smaller cache (grouped queries, Ainslie et al. 2023) */
     int32_t d_head;             /* width of a head [d_k, d_v]; n_heads * d_head is at most 2^20. 0:
                                    d_model / n_heads; default 0 */
-    double attention_scale;     /* what q k^T is multiplied by; 0..1e6. 0: 1/sqrt(d_head); default
-                                   0. T5 has 1 */
+    double attention_scale;     /* factor of q k^T; 0..1e6. 0: 1/sqrt(d_head); default 0. T5: 1 */
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
@@ -255,8 +253,7 @@ typedef struct trf_config {
                                    TRF_UNTIED */
     int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
     int32_t scale_logits;       /* 1: the output projection reads states divided by sqrt(d_model):
-                                   T5 with tied embeddings. 0 in an encoder-only model; default
-                                   0 */
+                                   T5 with tied embeddings. 0 if encoder-only; default 0 */
     int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
                                    default 1 */
     int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
@@ -267,8 +264,7 @@ typedef struct trf_config {
                                    default 0 */
     int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
     int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; the caller adds EOS, and decoding still
-                                   stops at it */
+                                   0: n ids are n rows; you add EOS; decoding still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are

@@ -9,8 +9,7 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-token-files  training data larger than memory
 //
-// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
-// pairs of each batch:
+// A token file has pairs of ids. It is written once. A corpus then reads the pairs of each batch:
 //
 //     trf_token_file_create(&file, "pairs.tokens", &options, &err);
 //     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
@@ -19,8 +18,7 @@
 //     corpus_options.path = "pairs.tokens";
 //     trf_corpus_create(&corpus, &corpus_options, &err);
 //
-// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
-// machines.
+// `trf prepare` writes token files from texts. >>token-files has the format, one for all machines.
 // -----------------------------------------------------------------------------------------------
 
 /* NULL, or a struct of zeros: the defaults. */
@@ -54,8 +52,7 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
 /* Adds one pair; the target may hold labels. mark: a number of your own, with which you can
    continue after an interruption, for example how many lines have been read. Fails as
    trf_corpus_add does. TRF_E_LIMIT: an id is too large for id_bytes; `where` is its index.
-   TRF_E_IO: the disk is full. After that every call fails with TRF_E_STATE; the file can be
-   continued. */
+   TRF_E_IO: the disk is full. Then every call fails with TRF_E_STATE; the file can be continued. */
 TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err);
@@ -169,8 +166,7 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
    elements go beyond the tensor's end. TRF_E_NONFINITE, unless allow_nonfinite is 1: an element is
-   infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
-   written. */
+   infinite or NaN, or an F64 too large for a float. A failure may leave `values` partly written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                  int64_t count, trf_error *err);
 /* Reads bytes of a tensor of any type, as the file has them. */

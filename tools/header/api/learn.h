@@ -34,8 +34,7 @@
 //     trf_trainer_learn            training with any trainer and corpus
 //     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
 //
-// C declares a type before its use, so the first calls of a program come last: begin to read at
-// trf_data_kind.
+// C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
 
 /* How a model is scored on pairs that it does not learn from. */
@@ -206,8 +205,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
-   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
-   less. */
+   INT32_MAX. Once the best score is perfect, it counts down from 3, or from a smaller patience. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
 
@@ -378,15 +376,12 @@ typedef struct trf_data_lines {
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
-    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
-                                                   alone are targets, texts with labels sources.
-                                                   default TRF_TOKENS_AUTO */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts alone are
+                                   targets, texts with labels sources. default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
-                                                   learned ones, as for subwords
-                                                   (trf_vocab_load). Without `config`
-                                                   their pad, bos, eos and unk are 0 to 3
-                                                   (TRF_E_UNSUPPORTED). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                   learned ones, as for subwords (trf_vocab_load). Without `config`
+                                   their pad, bos, eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                   Borrowed until trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
                                    texts (trf_join). Borrowed until trf_dataset_finish.
@@ -400,16 +395,14 @@ typedef struct trf_dataset_options {
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
     int32_t files;              /* texts alone. 1: a file is one text and keeps its line ends; the
-                                   last lines of all are held out. 0: each line is a text; default
-                                   0 */
+                                   last lines of all are held out. 0: each line is one; default 0 */
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
-                                   go on with a run of 0.2 or of the first versions 0.3;
-                                   default 0 */
+                                   go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
                                    TRF_LABELS_ONE_OF.
@@ -429,8 +422,7 @@ typedef struct trf_dataset_options {
                                    GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish;
-                                   default 0 */
+    int32_t keep_texts;         /* 1: trf_data_results.lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
@@ -502,14 +494,12 @@ typedef struct trf_data_results {
                                    sampler without a prompt begins in the middle of a text. For the
                                    beginning of one give it EOS as the prompt: EOS ends the text
                                    before, or leads a text that is cut */
-    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
-                                   or they are numbers */
+    const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
 /* The results belong to the data set. NULL before trf_dataset_finish. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data);
-/* The text of a held-out pair, 0..count - 1, as it was added. NULL: there is no such pair, or texts
-   alone were cut. */
+/* The text of held-out pair 0..count - 1, as it was added. NULL: none, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, trf_side side);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:

@@ -7,8 +7,7 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data; it computes nothing. A trainer changes its weights; translators and samplers
-// read them.
+// A model is data. A trainer changes its weights; translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -104,8 +103,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
-   through trf_trainer_tensor. If the index is out of range, the view has neither data nor
-   elements. */
+   through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
@@ -167,14 +165,12 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 /* Bytes of a model that is packed with these weights: its packed matrices, and everything else as
    floats (biases, norms, learned positions). *shared (may be NULL) is the packed matrices' part:
    trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
-   configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
-   parameters. */
+   configuration is not valid, trf_model_pack would fail, or there is no memory for names. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks; `what` is the field and `where` the
-   index of the model. */
+   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied

@@ -25,8 +25,7 @@
 //   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack);
 //   - in a sampler also source_bos, source_eos and the source vocabularies.
-// The first model decides the rest: texts, metadata, threads, precision, trained_source and
-// trained_target.
+// The first decides the rest: texts, metadata, threads, precision, trained_source, trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* What an ensemble says of a token, of which model k says the probability p_k. */
@@ -91,8 +90,7 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
    trf_reader_embed. */
 TRF_API trf_status trf_reader_classify(trf_reader *reader, const trf_sequences *sources,
                                        trf_tensor *probabilities, trf_error *err);
-/* How trf_reader_embed makes one vector of the rows of a text: sentence-transformers' module
-   Pooling. */
+/* How trf_reader_embed makes one vector of a text's rows: sentence-transformers' Pooling. */
 typedef enum trf_pooling {
     TRF_POOL_MEAN  = 0,         /* the mean of each column */
     TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
@@ -106,16 +104,14 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder, or there are
-   several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
 /* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
    log_probabilities has room for one number per pair. each: NULL; or the sources in the tokens of
    each model of an ensemble, one trf_sequences a model, all of the same count: batch->source is not
-   read then. TRF_E_STATE: an encoder-only model; or the vocabularies of the sources differ, and
-   `each` is NULL. */
+   read then. TRF_E_STATE: an encoder-only model; or source vocabularies differ without `each`. */
 TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
                                     const trf_sequences *each, double *log_probabilities,
                                     trf_error *err);
@@ -123,8 +119,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
    the query, EOS and the text, as trf_join puts them together; a pair that is too long is
    shortened. scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
-   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
-   last.
+   0..n - 1 of the texts, the best first; of equal ones the first is first, and NaN is last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */

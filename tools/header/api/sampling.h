@@ -98,8 +98,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
    number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
    included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn; `where` is the sequence. TRF_E_STATE: nothing has
-   begun. */
+   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -113,6 +112,5 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, ends,
    threads, callback and hooks remain the sampler's. Keys and values are computed again from the
    ids. TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids
-   do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
-   changes nothing. */
+   do not fit the model or memory, or after TRF_E_CANCELLED. Other failures change nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);

@@ -32,8 +32,7 @@
 //                            came in
 //   trf_trainer_update       on all stages
 //
-// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
-// orders are common:
+// Between its passes a micro-batch waits in a slot: the order of calls is yours. Two are common:
 //
 //   GPipe    each stage has M slots and makes all forward passes first (Huang et al. 2019)
 //   1F1B     stage s = 0..S-1 has S - s slots. It makes S - s forward passes, then one backward and
@@ -96,8 +95,7 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
-   rows of a pair of stages are the same for forward and backward. With consistency there are twice
-   as many. */
+   rows of a pair of stages are the same both ways; with consistency there are twice as many. */
 TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
                                   int64_t *out, trf_error *err);
 /* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.

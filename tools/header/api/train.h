@@ -189,8 +189,7 @@ typedef struct trf_step_report {
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                                   it. Target tokens are those that are
-                                                   predicted */
+                                   it. Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -201,10 +200,8 @@ typedef struct trf_step_report {
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
     double sequence_loss;       /* with sequence_labels: mean smoothed loss per sequence whose label
-                                   is not -1. nll, accuracy and target_tokens are those of tokens
-                                   alone */
-    double sequence_accuracy;   /* share of these sequences whose label the model found most
-                                   likely */
+                                   is not -1. nll, accuracy, target_tokens are of tokens alone */
+    double sequence_accuracy;   /* share of these whose label the model found most likely */
     int64_t sequence_targets;   /* number of these sequences */
     double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
                                    2 per target token; with sequence_labels, plus that of sequences.
@@ -255,8 +252,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
    the corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
 /* Ends an update that you have made yourself, instead of trf_trainer_update. Discards the gradients
-   and increases the step number, which schedule and dropout masks follow. Adam's moments do not
-   change. */
+   and increases the step number, which schedule and dropout masks follow. Adam's moments stay. */
 TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 /* Computes the loss of any number of pairs, cut into batches within the trainer's limits, without
    dropout and without gradients. `noise` is applied to each batch; NULL: none. Changes neither

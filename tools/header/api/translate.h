@@ -199,8 +199,7 @@ TRF_API trf_search trf_search_defaults(void);
    means the language that the model remembers from its training or its folder. For Marian a NULL
    target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
    If the model has a first token for all answers, the call sets forced_first to it, unless a
-   language does; and `ends`, if there are none yet, to trf_model_ends. A call that fails changes
-   nothing.
+   language does; and `ends`, if there are none yet, to trf_model_ends. A failure changes nothing.
    The model's metadata have the rules. trf import writes them:
        "languages"                             all codes
        "source.tag", "target.tag"              a field, and a token in which * stands for the code:
@@ -209,8 +208,7 @@ TRF_API trf_search trf_search_defaults(void);
        "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
-   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id, or as
-   trf_model_ends. */
+   the model has no tokens for this side. TRF_E_FORMAT: as trf_model_ends, or of "target.first". */
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err);
 /* The ends of a published model, for trf_search.ends and trf_sampling.ends: its metadata
@@ -264,8 +262,7 @@ typedef enum trf_ended {
 } trf_ended;
 
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
-   the target tokens for a thousand source tokens of the training, which trf_dataset_create_model
-   stores. */
+   the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
     TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
                                    all, and the source has nothing of the kind */
@@ -312,8 +309,7 @@ TRF_API trf_reader *trf_translator_reader(trf_translator *translator);
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
    it holds less by *shared of trf_packed_memory. With search.ensemble it is an upper bound for its
-   models, and config may be NULL. 0: no such call is possible; the error says why. NULL search: the
-   defaults. */
+   models, and config may be NULL. 0: no such call is possible (err). NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens, trf_error *err);
 
@@ -348,15 +344,13 @@ typedef struct trf_requirements {
 /* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
 typedef struct trf_translate_options {
     const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
-                                           empty. TRF_E_STATE: not an encoder-decoder.
-                                           default NULL */
+                                   empty. TRF_E_STATE: not an encoder-decoder. default NULL */
     const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
-                                           cannot write is left out, and one may be missing for the
-                                           reasons above: trf_text_count tells. They need memory
-                                           that trf_translator_memory does not count. TRF_E_STATE:
-                                           the model has no target vocabulary. TRF_E_FORMAT: a text
-                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
-                                           many texts. default NULL */
+                                   cannot write is left out, and one may be missing for the reasons
+                                   above: trf_text_count tells. They need memory that
+                                   trf_translator_memory does not count. TRF_E_STATE: the model has
+                                   no target vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where`
+                                   is its number. TRF_E_LIMIT: too many texts. default NULL */
     int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
                                    its own tokens, all of the same count. The length limit of an
                                    answer follows from the first; source_first and source_last are

@@ -135,16 +135,14 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t special,
                                     int32_t *ids, int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
-   is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
-   does. */
+   is the number of all tokens. There is no capacity; else it fails as trf_vocab_encode. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is its
-   index. */
+   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 

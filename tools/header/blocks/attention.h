@@ -284,8 +284,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 // The context keeps the table, because every layer and every step asks for the same rows.
 
 /* Sets the rotation of heads of this width: the rows of the table up to the last key, and as
-   positions those of all queries, then those of all keys. ahead: how many keys a sequence may have
-   before its first query. */
+   positions those of all queries, then those of all keys. ahead: the most keys before a query. */
 TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rotary,
                                     const trf__attention_in *a, int64_t queries, int64_t keys,
                                     int32_t ahead, trf__rotation *r, trf_error *err)

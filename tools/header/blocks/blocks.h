@@ -89,8 +89,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Begins a call with an empty job. What the last call has left goes now: a check may have ended it
-   before trf__end. */
+/* Begins a call with an empty job. What a call that failed a check has left goes now. */
 TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
     TRF__TRY(trf__begin(c, "context", err));
@@ -195,8 +194,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
     return status;
 }
 
-/* Copies everything to the device. It comes after the last check that can fail, so nothing has to
-   be freed before. */
+/* Copies everything to the device. It follows the last check, so nothing must be freed before. */
 TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;

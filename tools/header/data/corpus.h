@@ -91,10 +91,7 @@ TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 /* Fisher and Yates: every order is equally likely. */
 TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
 {
-    trf__draws draws;
-    draws.key = key;
-    draws.next = 0;
-    draws.stream = stream;
+    trf__draws draws = {key, 0, stream};
     for (int64_t i = n - 1; i > 0; i--) {
         uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
         int32_t item = items[i];
@@ -158,11 +155,8 @@ TRF__FN void trf__corpus_collect(trf_corpus *c)
     int64_t block = c->pool * c->options.pool;
     int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
     c->n_ordered = 0;
-    if (!c->options.pool)
-        while (c->n_ordered < c->facts.pairs) {
-            c->order[c->n_ordered] = (int32_t)c->n_ordered;
-            c->n_ordered++;
-        }
+    for (; !c->options.pool && c->n_ordered < c->facts.pairs; c->n_ordered++)
+        c->order[c->n_ordered] = (int32_t)c->n_ordered;
     for (; block < end; block++) {
         int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
         for (int64_t i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->facts.pairs); i++)
@@ -188,7 +182,7 @@ TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
     trf__corpus_cut(c);
     if (c->options.shuffle && c->options.buckets)
         trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    if (c->file) trf__token_unload(c->file);
+    if (c->file) c->file->n_pieces = 0;         /* those of the pool before */
 }
 
 /* Divides the blocks among the pools of an epoch. A pool has its blocks in the order of their
@@ -205,19 +199,15 @@ TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
         c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
 }
 
-/* Begins the plan of an epoch, before its first pool. */
-TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
-{
-    trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
-    c->planned = epoch;
-    c->pool = -1;
-    c->first_batch = c->n_batches = 0;
-}
-
 /* Plans the pool that has batch number `batch` of the epoch; or the last pool. */
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 {
-    if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
+    if (c->planned != epoch || batch < c->first_batch) {        /* before the first pool */
+        trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
+        c->planned = epoch;
+        c->pool = -1;
+        c->first_batch = c->n_batches = 0;
+    }
     while (c->pool < 0 || (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
         trf__corpus_plan_pool(c);
 }
@@ -274,8 +264,7 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the epoch, which is in the plan, into the batch's
-   arrays. */
+/* Copies the pairs of a batch of the epoch, which is in the plan, into the batch's arrays. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
     int64_t begin = c->other[batch - c->first_batch], i;
@@ -358,9 +347,6 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 /* The place of the next batch. */
 TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
-    trf_place place;
-    place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->facts.epoch;
-    place.batch = c->batch;
+    const trf_place place = {trf__corpus_fingerprint(c), c->facts.epoch, c->batch};
     return place;
 }

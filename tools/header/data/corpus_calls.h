@@ -29,24 +29,18 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
-/* Fields of trf_corpus_options with their lowest and highest values. */
-#define TRF__CORPUS_FIELDS(X) \
-    X(batch_tokens,    1, INT32_MAX) \
-    X(batch_sentences, 1, INT32_MAX) \
-    X(padded_budget,   0, 1) \
-    X(shuffle,         0, 1) \
-    X(buckets,         0, 1) \
-    X(pool,            0, 1 << 20) \
-    X(max_length,      1, INT32_MAX) \
-    X(epochs,          1, (double)INT64_MAX)
-
 TRF__COLD
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__CORPUS_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
+    TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
+    TRF__RANGE(o, padded_budget, 0, 1);
+    TRF__RANGE(o, shuffle, 0, 1);
+    TRF__RANGE(o, buckets, 0, 1);
+    TRF__RANGE(o, pool, 0, 1 << 20);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, epochs, 1, (double)INT64_MAX);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -107,10 +101,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks = corpus->options.hooks;
     trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
-                                                       sizeof *corpus->ids));
-    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
-                                                       sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->texts[0].ids, corpus->texts[0].capacity);
+    TRF__FREE(&hooks, corpus->texts[1].ids, corpus->texts[1].capacity);
     TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
     TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);

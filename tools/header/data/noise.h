@@ -79,7 +79,7 @@ TRF__FN int trf__noise_word(const trf_noise_options *o, const trf__noisy *x, int
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
-        w, i, *to;
+        w, i;
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
@@ -96,18 +96,15 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
             x->target[i] = x->ids[i];
-            to = &x->source[i];
-            if (chance < 0) *to = o->mask;
-            else if (chance < o->randomised)
-                *to = trf__noise_random(o, x, x->ids[i]);
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
 }
 
 /* Cuts `items` into `pieces` parts of one item or more. At each possible cut, the chance is the
-   number of cuts left over the number of possible ones left (Knuth's algorithm S): every division
-   is equally likely. */
+   number of cuts left over that of possible ones (Knuth's algorithm S): all are as likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1;
@@ -157,33 +154,26 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
-/* Fields of trf_noise_options with their lowest and highest values. masks and spans are 1 for that
-   kind of noise, else 0: bounds may depend on the kind. */
-#define TRF__NOISE_FIELDS(X) \
-    X(kind,           0, TRF_NOISE_COUNT - 1) \
-    X(density,        0, 1) \
-    X(masked,         0, 1) \
-    X(randomised,     0, 1) \
-    X(keep_label,     0, masks) \
-    X(whole_words,    0, masks) \
-    X(mean_span,      1, 1e6) \
-    X(vocab,          masks ? 5 : 0, 1 << 24) \
-    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            -1, 1 << 24) \
-    X(bos,            -1, 1 << 24) \
-    X(eos,            0, 1 << 24) \
-    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
-    X(n_sentinels,    spans, 1 << 24)
-
 TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-    int masks = o->kind == TRF_NOISE_MASKS;
-    int spans = o->kind == TRF_NOISE_SPANS;
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__NOISE_FIELDS(TRF__X)
-#undef TRF__X
+    /* bounds may depend on the kind */
+    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    TRF__RANGE(o, kind, 0, TRF_NOISE_COUNT - 1);
+    TRF__RANGE(o, density, 0, 1);
+    TRF__RANGE(o, masked, 0, 1);
+    TRF__RANGE(o, randomised, 0, 1);
+    TRF__RANGE(o, keep_label, 0, masks);
+    TRF__RANGE(o, whole_words, 0, masks);
+    TRF__RANGE(o, mean_span, 1, 1e6);
+    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
+    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
+    TRF__RANGE(o, pad, -1, 1 << 24);
+    TRF__RANGE(o, bos, -1, 1 << 24);
+    TRF__RANGE(o, eos, 0, 1 << 24);
+    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
+    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
     TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
     if (o->words && !o->words->finished) return trf__fail_learning(err);
     return trf__hooks_check(&o->hooks, err);

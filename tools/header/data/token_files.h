@@ -243,10 +243,9 @@ TRF__COLD
 TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf__token_reader *r = TRF__NEW_ZEROED(trf__token_reader, hooks, 1);
     trf_os_facts facts;
-    *reader = r;
-    TRF__FAIL_IF(!r, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    TRF__ALLOC_ZEROED(trf__token_reader, *reader, hooks, 1, "token file", "to read a file");
+    trf__token_reader *r = *reader;
     trf__token_form *form = &r->form;
     r->hooks = *hooks;
     r->fd = -1;
@@ -271,8 +270,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     return TRF_OK;
 }
 
-/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
-   begins. */
+/* Reads and checks a block without its records. *n: its pairs. *next: where the next one begins. */
 TRF__COLD
 TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
                                   trf_error *err)
@@ -367,8 +365,6 @@ TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
                              trf__token_pair_length(r, pair, 1));
 }
 
-TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
-
 /* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
 TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
                                    trf_error *err)
@@ -399,23 +395,17 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
     return trf__name_file(status, r->path, err);
 }
 
-/* The loaded bytes of a record. */
-TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
-{
-    int64_t behind = 1;
-    TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
-    return r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
-}
-
 /* Reads one pair: the corpus has room for its ids. */
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err)
 {
-    int64_t at = trf__token_position(r, pair);
+    int64_t at = trf__token_position(r, pair), behind = 1;
     const unsigned char *record = r->records;
     trf_status status = TRF_OK;
-    if (r->n_pieces) record = trf__token_loaded(r, at);
-    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
+    if (r->n_pieces) {
+        TRF__BISECT(behind, r->n_pieces, r->pieces[middle].at <= at);
+        record = r->loaded + r->pieces[behind - 1].offset + (at - r->pieces[behind - 1].at);
+    } else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
     if (!status)
         status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
                                    trf__token_pair_length(r, pair, 1), source, target, err);
@@ -461,9 +451,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     TRF__ZEROED(trf_token_facts, all);
     TRF__TRY(trf__token_end(r, &all, err));
     r->length_capacity = all.pairs * pair;
-    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    TRF__FAIL_IF(!r->lengths, TRF_E_NOMEM, -1, "token file",
-                 "no memory for the lengths of %lld pairs", (long long)all.pairs);
+    TRF__ALLOC(unsigned char, r->lengths, &r->hooks, r->length_capacity, "token file",
+               "for the lengths of %lld pairs", (long long)all.pairs);
     while (at < end) {
         int64_t first = facts->pairs, n, next;
         TRF__TRY(trf__token_top(r, at, &n, &next, err));
@@ -491,11 +480,10 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
                                     trf_error *err)
 {
-    const char *what = side ? "target_vocab" : "source_vocab";
     uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
     if (vocab && !vocab->finished) return trf__fail_learning(err);
     if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                      "the file was written with another vocabulary of the %s",
                      side ? "target" : "source");
 }

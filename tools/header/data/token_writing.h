@@ -105,17 +105,6 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 
 // >>token-writing  a file that is begun, or continued
 
-TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
-{
-    TRF__FAIL_IF(o->id_bytes != 2 && o->id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
-                 "id_bytes must be 2 or 4, got %d", (int)o->id_bytes);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, resume, 0, 1);
-    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
-    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
 TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
 {
     unsigned char *head = f->form.head;
@@ -182,18 +171,23 @@ TRF__COLD
 TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
                                          const trf_token_file_options *options, trf_error *err)
 {
-    trf_token_file_options o;
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
     int exists;
     TRF__BEGIN_NEW(file);
     if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(o);
+    TRF__ZEROED(trf_token_file_options, o);
     if (options) o = *options;
     if (!o.id_bytes) o.id_bytes = 4;
     if (!o.max_length) o.max_length = 511;
-    TRF__TRY(trf__token_options(&o, err));
+    TRF__FAIL_IF(o.id_bytes != 2 && o.id_bytes != 4, TRF_E_INVALID_ARG, -1, "id_bytes",
+                 "id_bytes must be 2 or 4, got %d", (int)o.id_bytes);
+    TRF__RANGE(&o, max_length, 1, INT32_MAX);
+    TRF__RANGE(&o, resume, 0, 1);
+    if (o.source_vocab && !o.source_vocab->finished) return trf__fail_learning(err);
+    if (o.target_vocab && !o.target_vocab->finished) return trf__fail_learning(err);
+    TRF__TRY(trf__hooks_check(&o.hooks, err));
     TRF__FAIL_IF(!*path, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     TRF__ALLOC_ZEROED(trf_token_file, f, &o.hooks, 1, "file", "to write a file");
@@ -311,14 +305,10 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     unsigned char *end = f->top;
     trf_os_facts there;
     TRF__TRY(trf__token_flush(f, err));
+    const int64_t numbers[7] = {facts->pairs, 0, facts->mark, facts->source_ids, facts->target_ids,
+                                facts->source_unknown, facts->target_unknown};
     trf__to_little(end, 0, 4);
-    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
-    trf__to_little(end + 12, 0, 8);
-    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
-    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
-    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
-    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
-    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
+    for (int i = 0; i < 7; i++) trf__to_little(end + 4 + 8 * i, (uint64_t)numbers[i], 8);
     trf__to_little(end + 60, f->form.hash, 8);
     trf__to_little(end + 68, (uint64_t)facts->longest, 4);
     trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);

@@ -95,7 +95,6 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
 {
     const trf__destination to = { path, NULL, 0, NULL };
     int64_t n, i;
-    trf__session session;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
@@ -128,10 +127,9 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     trf__out out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
-    session.g = sampler;
     /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
-    session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
-        ? 1 : (int)TRF__SESSION;
+    const int first = count > 0 && !sampler->sampled[0].answer.log_probabilities;
+    trf__session session = { sampler, 0, first ? 1 : (int)TRF__SESSION };
     trf_status status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK)
         status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
@@ -217,8 +215,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 
 // >>session-read   a session, and whether it is sound
 //
-// Options come from the file, hooks and threads from the sampler. The checksum is compared before
-// any word is used.
+// Options come from the file, hooks and threads from the sampler. The checksum is compared first.
 
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {

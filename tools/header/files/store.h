@@ -54,8 +54,7 @@
 // Loading finds a tied matrix under any of its names; if there are several, their bits must be
 // equal. It accepts the prefix `transformer.` that a wrapping nn.Module adds, after `module.` and
 // `_orig_mod.` (DistributedDataParallel, compile), if all names have it. It refuses every tensor
-// that it cannot use. No memory is allocated for weights until the whole header matches the
-// configuration.
+// that it cannot use, and allocates weights only if the whole header matches the configuration.
 // -----------------------------------------------------------------------------------------------
 
 /* The format number rises with every change that an older reader would misunderstand. The last
@@ -117,20 +116,17 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* Turns an error of a configuration into one of the file: the argument was right, the file is
-   wrong. err is not NULL. */
+/* Turns an error of a configuration into one of the file that has it. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
     if (status != TRF_E_INVALID_ARG) return status;
     for (int i = 0; i < 4; i++)
         if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
-    err->status = TRF_E_FORMAT;
-    return TRF_E_FORMAT;
+    return (trf_status)(err->status = TRF_E_FORMAT);
 }
 
-/* Reads the configuration of a file: from its metadata, or from the options if another program
-   wrote the file. */
+/* Reads the configuration of a file: its metadata, or the options if another program wrote it. */
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {

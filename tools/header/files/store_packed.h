@@ -159,15 +159,13 @@ TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *mode
                       trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
 }
 
-/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
-   read. */
+/* Maps the file, and puts the model's arenas there. 0: that cannot be, and they are read. */
 TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
                             const trf_file_entry *const arenas[2])
 {
-    char *map;
     if (file->from.fd < 0 || !model->run.backend->on_host || file->from.size > SIZE_MAX ||
         arenas[0]->begin % 64 || arenas[1]->begin % 64) return 0;
-    map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
+    char *map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
     if (!map) return 0;
     model->map = map;
     model->map_bytes = (size_t)file->from.size;

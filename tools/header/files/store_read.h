@@ -28,11 +28,9 @@
 
 // >>store-read     weights and vocabularies of a file into a model
 //
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
+// trf__model_read is the order of loading. What can fail without reading data comes first.
 
-/* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
-   file, int8, has them. */
+/* Decides how the model keeps its matrices: by the options, but in 8 bits if a tensor is int8. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -80,19 +78,6 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
 }
 
-/* A matrix that has several names in the file must be equal under all of them. */
-TRF__FN trf_status trf__check_tied(trf_file *file, const trf_model *model, const char *prefix,
-                                   trf_error *err)
-{
-    for (int32_t i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
-        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
-    }
-    return TRF_OK;
-}
-
 /* An arena, and the companion of the weights that it is, or NULL. */
 typedef struct trf__arena_of { const trf__companion *companion; trf_real *arena; } trf__arena_of;
 
@@ -124,7 +109,15 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
     trf__reading r = trf__reading_of(file, model);
     r.nonnegative = companion && companion->nonnegative;
     TRF__TRY(trf__read_tensors(&r, trf__cut_params, &of, err));
-    return trf__check_tied(file, model, companion ? companion->prefix : "", err);
+    /* a matrix that has several names in the file must be equal under all of them */
+    for (int32_t i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *prefix = companion ? companion->prefix : "";
+        int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
+        while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
+            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+    }
+    return TRF_OK;
 }
 
 /* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
@@ -142,8 +135,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
 // >>store-texts    vocabularies and other metadata; a model from a file
 
 /* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
-   and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
-   claims. */
+   and its NUL. So memory grows with the tokens found, whatever size the file claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
@@ -228,8 +220,7 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Loads the weights of a file of tensors into a model without weights, after checking all of
-   them. */
+/* Loads the weights of a file of tensors into a model without weights, after all checks. */
 TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
                                      const trf_load_options *options, trf_error *err)
 {

@@ -25,8 +25,7 @@
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. Returns how
-   many there are. */
+/* Lists the parameters of an arena: BF16 and INT8 for matrices, F16 for all. Returns how many. */
 TRF__FN int32_t trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                                const trf_real *arena, trf_weights weights)
 {
@@ -115,8 +114,7 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 }
 
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
-   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
-   them. */
+   checkpoint. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions, trf__notes notes,
                                     const void *of, const trf__destination *to,
@@ -152,14 +150,6 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
 }
 
-TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
-{
-    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
-                              err));
-    return TRF__OK_IF(weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4, TRF_E_UNSUPPORTED, -1,
-                      "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
-}
-
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
                                   const trf_save_options *options, trf_error *err)
 {
@@ -168,7 +158,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
     trf__clear(err);
     TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__check_weights(weights, err));
+    TRF__TRY(trf__check_range("weights", (double)weights, 0, TRF_WEIGHTS_COUNT - 1, err));
+    TRF__FAIL_IF(weights == TRF_WEIGHTS_INT8 && TRF__REAL_BYTES != 4, TRF_E_UNSUPPORTED, -1,
+                 "weights", "a build with TRF_DOUBLE has no weights of 8 bits");
     trf_status status = model->packed ? trf__write_packed(model, &to, weights, err)
                       : trf__write_model(model, model->weights, NULL, trf__metadata_model, model,
                                          &to, weights, err);

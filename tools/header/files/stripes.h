@@ -41,8 +41,7 @@ typedef struct trf__stripe {
     uint32_t sum;
 } trf__stripe;
 
-/* A thread's buffer: bytes of the file, their floats, scales; and the first of its stripes that
-   failed. */
+/* A thread's buffer: bytes of the file, floats, scales; and the first of its stripes to fail. */
 typedef struct trf__stripe_reader {
     char *bytes;
     trf_real *numbers, *scales;

@@ -261,8 +261,7 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                       (unsigned long long)to->size);
 }
 
-/* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
-   unique. */
+/* Writes a whole file, or changes nothing. Callers see to it that names are UTF-8 and unique. */
 TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
                                    const trf__out *tensors, int32_t n, trf__notes notes,
@@ -366,8 +365,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 //
 // A message begins with the path of its file (trf__name_file), which these functions know.
 
-/* Checks everything before the file is touched. `items` serves both sorts, so it has the larger
-   size. */
+/* Checks everything before the file is touched. `items` serves both sorts. */
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks,

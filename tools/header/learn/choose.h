@@ -77,11 +77,6 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
     s->n = n;
 }
 
-TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->items, s->capacity);
-}
-
 typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
     int64_t all;                        /* words of all lines, about */
@@ -105,12 +100,11 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
     for (int64_t line = 0; line < n; line++) {
         uint64_t hash = trf__hash_text(lines[line]);
         const char *c = lines[line];
-        trf_status status;
         /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
         w->spaced += trf__is_spaced(lines[line]);
-        status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
-                                      : trf_vocab_learn(vocab, lines[line], err);
+        trf_status status = !trf__is_tenth(hash) ? trf_vocab_learn(vocab, lines[line], err)
+                          : trf__tenth_add(sample, hash, line, &vocab->hooks, err);
         /* TRF_E_LIMIT: a word too long for a vocabulary */
         if (status != TRF_OK && status != TRF_E_LIMIT) return status;
     }
@@ -124,20 +118,18 @@ TRF__COLD
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
-    trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int32_t i;
-    if (status != TRF_OK) return status;
+    TRF__TRY(trf_vocab_create(vocab, TRF_WORDS, hooks, err));
     TRF__ZEROED(trf__text_ids, ids);
     TRF__ZEROED(trf__tenth, sample);
     memset(w, 0, sizeof *w);
-    status = trf__learn_words(w, *vocab, &sample, lines, n, err);
+    trf_status status = trf__learn_words(w, *vocab, &sample, lines, n, err);
     for (int64_t k = 0; k < sample.n && status == TRF_OK; k++) {
         status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
-        for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
+        for (int32_t i = 0; !status && i < ids.n; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
-    trf__tenth_free(&sample, &(*vocab)->hooks);
+    TRF__FREE(&(*vocab)->hooks, sample.items, sample.capacity);
     TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
@@ -160,14 +152,13 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
     trf__tenth_finish(&sample);
     *different = sample.n == sample.copies ? n
                : (int64_t)((double)n * (double)sample.n / (double)sample.copies);
-    trf__tenth_free(&sample, hooks);
+    TRF__FREE(hooks, sample.items, sample.capacity);
     return status;
 }
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep: in more than a hundredth of the targets.
-   */
+/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;
@@ -213,15 +204,9 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     }
 }
 
-/* Number of subwords: one for 25 words of text, so that each is seen often enough. What is only
-   read may have more: nothing chooses among them. */
-TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
-{
-    return (int32_t)trf__clamp((double)words / 25, 500, only_read ? 16000 : 8000);
-}
-
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
-   numbers are then the same ids. */
+   numbers are then the same ids. There is a subword for 25 words of text, so that each is seen
+   often enough. What is only read may have more: nothing chooses among them. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     if (!choice->vocabularies) {
@@ -231,11 +216,12 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                    (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
+        int64_t words = choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all;
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
-                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
-                                    choice->only_read);
+                : (int32_t)trf__clamp((double)words / 25, 500, choice->only_read ? 16000 : 8000);
+    }
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -281,8 +267,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 // >>picking        which pairs are held out
 //
-// A source should not be on both sides of the split. Hashes of sources find the pairs that share
-// one.
+// A source should not be on both sides of the split. Hashes find the pairs that share a source.
 
 /* Sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_random(const void *context, const void *a, const void *b)
@@ -306,12 +291,6 @@ typedef struct trf__picking {
     uint64_t *hashes, *sorted, *chosen, *order;
     int64_t n, frequent;
 } trf__picking;
-
-/* Whether the pairs with a source are few enough to be held out together. */
-TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
-{
-    return trf__count_equal(p->sorted, p->n, hash) < p->frequent;
-}
 
 /* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
    the data are repeated, and copies on both sides would only show what was memorised. Of fewer than
@@ -339,7 +318,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
         held[i] = 1;
-        if (trf__is_rare(p, p->hashes[i]))
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) < p->frequent)
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
@@ -352,8 +331,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 }
 
 /* Chooses the number of picks. If each source has three lines, 1,000 picks hold out 3,000 pairs, so
-   a third of the picks is tried next. While nothing is left to learn from, picks shrink by a tenth.
-   */
+   a third of them is tried next. While nothing is left to learn from, picks shrink by a tenth. */
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);

@@ -21,12 +21,10 @@
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
-// of them.
+// 0 is the source and side 1 the target; texts alone are targets, or with noise sources.
 // -----------------------------------------------------------------------------------------------
 
-/* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
-   */
+/* Texts one after another, each with its NUL. Offsets, not pointers, because bytes may move. */
 typedef struct trf__texts {
     char *bytes;
     int64_t *starts;
@@ -224,13 +222,6 @@ TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
     memset(t, 0, sizeof *t);
 }
 
-TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
-{
-    TRF__FREE(hooks, s->ids, s->capacity);
-    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
-    memset(s, 0, sizeof *s);
-}
-
 TRF__COLD
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
@@ -267,9 +258,11 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
     for (int side = 0; side < 2; side++) {
-        trf__side_free(&d->held[side], hooks);
+        TRF__FREE(hooks, d->held[side].ids, d->held[side].capacity);
+        TRF__FREE(hooks, d->held[side].lengths, d->held[side].lengths_capacity);
         trf__texts_free(&d->held_texts[side], hooks);
     }
+    TRF__ZERO(d->held);
     trf__split_free(&d->split, hooks);
     trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
@@ -316,35 +309,26 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
-/* The number of a path. Lines of one file follow one another, so the last path is tried. */
-TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
-                                    trf_error *err)
-{
-    trf__texts *paths = &d->paths;
-    *number = (int32_t)paths->count - 1;
-    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
-    *number = path ? (int32_t)paths->count : -1;
-    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
-}
-
 /* Adds both sides of a pair or neither. */
 TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
                                        trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int32_t path;
+    trf__texts *paths = &d->paths;
+    int32_t path = line->path ? (int32_t)paths->count - 1 : -1;
     TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
-    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    /* lines of one file follow one another, so the last path is tried */
+    if (line->path && (path < 0 || strcmp(line->path, paths->bytes + paths->starts[path]))) {
+        TRF__TRY(trf__texts_add(paths, line->path, strlen(line->path), hooks, err));
+        path++;
+    }
     TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
     if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
         d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
         return TRF_E_NOMEM;
     }
-    trf__line_from *at = &d->origins[d->texts[0].count - 1];
-    at->number = line->number;
-    at->path = path;
-    at->held_out = line->held_out != 0;
-    at->ends_document = line->ends_document != 0;
+    const trf__line_from from = {line->number, path, line->held_out != 0, line->ends_document != 0};
+    d->origins[d->texts[0].count - 1] = from;
     return TRF_OK;
 }
 
@@ -371,8 +355,7 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 
 // >>labels         texts of labels as numbers
 //
-// A label's number is its rank among all labels by their bytes: the same data give the same
-// numbers.
+// A label's number is its rank among all by their bytes: the same data give the same numbers.
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
@@ -439,8 +422,7 @@ TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_err
                       "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
 }
 
-/* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
-   with the lines. */
+/* Adds the labels of a line. Now and then duplicates go: memory does not grow with the lines. */
 TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
@@ -454,8 +436,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
     return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
-/* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
-   number. */
+/* Inserts the labels of a line that the sorted list lacks. *added is their number. */
 TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {

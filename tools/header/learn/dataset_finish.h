@@ -184,12 +184,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
 /* All lines, as callers see them. */
 TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
 {
-    trf_data_lines lines;
-    lines.source = s->lines[0];
-    lines.target = s->lines[1];
-    lines.n = s->train;
-    lines.n_held_out = s->n - s->train;
-    lines.used = s->used;
+    const trf_data_lines lines = {s->lines[0], s->lines[1], s->train, s->n - s->train, s->used};
     return lines;
 }
 
@@ -245,10 +240,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
     int64_t at = 0;
     for (int held = 0; held < 2; held++) {
         for (int64_t i = 0; i < s->n; i++) {
-            const char *text[2];
             if (s->held[i] != held) continue;
-            text[0] = s->lines[0][at];
-            text[1] = s->lines[1][at];
+            const char *const text[2] = {s->lines[0][at], s->lines[1][at]};
             TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
         }
         TRF__TRY(trf__end_stream(d, held, err));
@@ -259,8 +252,7 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_er
 // >>dataset-finish recipe, corpus and model
 //
 // The recipe is computed twice: it needs the number of updates an epoch, which needs a corpus,
-// whose batches the recipe decides. Batches do not depend on that number, so the second time is
-// final.
+// whose batches the recipe decides. They do not depend on that number: the second time is final.
 
 /* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
@@ -318,17 +310,6 @@ TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-/* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
-   estimated, because with pools it takes long to count them. */
-TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__dataset_recipe(d, err));
-    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
-    if (d->options.token_file) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
-    return trf__dataset_recipe(d, err);
-}
-
 /* Appends the reasons that concern the data. */
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
@@ -342,21 +323,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Makes the held-out pairs a batch. */
-TRF__FN void trf__dataset_hold(trf_dataset *d)
-{
-    trf_sequences *to[2];
-    to[0] = &d->held_out.source;
-    to[1] = &d->held_out.target;
-    for (int side = 0; side < 2; side++) {
-        to[side]->ids = d->held[side].ids;
-        to[side]->lengths = d->held[side].lengths;
-        to[side]->count = (int32_t)d->held[side].count;
-    }
-}
-
-/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
-   end. */
+/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -395,18 +362,21 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                  (long long)(d->options.token_file ? d->told.facts.pairs : s->train),
                  (int)d->options.max_length);
     trf__dataset_stats(d, s);
-    TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_recipe(d, err));
+    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
+    /* with the pools of a token file it takes long to count batches: they are estimated */
+    if (!d->options.token_file) {
+        TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
+        TRF__TRY(trf__dataset_recipe(d, err));
+    }
     TRF__TRY(trf__dataset_find_stream(d, err));
-    trf__dataset_hold(d);
+    trf_sequences *const to[2] = {&d->held_out.source, &d->held_out.target};
+    for (int side = 0; side < 2; side++) {
+        to[side]->ids = d->held[side].ids;
+        to[side]->lengths = d->held[side].lengths;
+        to[side]->count = (int32_t)d->held[side].count;
+    }
     trf__dataset_reasons(d, &choice);
-    d->finished = 1;
-    return TRF_OK;
-}
-
-/* Gives the caller the end of a text that a stream still holds. */
-TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
-{
-    TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
     return TRF_OK;
 }
@@ -414,7 +384,11 @@ TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
-    if (data->options.pair) return trf__dataset_flush(data, err);
+    if (data->options.pair) {           /* a stream may still hold the end of a text */
+        TRF__TRY(trf__end_stream(data, 0, err));
+        data->finished = 1;
+        return TRF_OK;
+    }
     trf_hooks hooks = data->options.hooks;
     trf_status status = trf__dataset_build(data, &data->split, err);
     trf__encoding_free(&data->encoding, &hooks);
@@ -434,8 +408,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns that a program prints the text of
-   NULL. */
+/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;

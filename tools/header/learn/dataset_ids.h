@@ -214,23 +214,17 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     return TRF_OK;
 }
 
-/* The label of a line, or its labels. */
-TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
-                                     trf_error *err)
-{
-    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
-    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
-    int32_t number = trf__line_label(d, line, bad);
-    if (number < 0) return TRF_OK;
-    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
-}
-
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (d->options.label_kind == TRF_LABELS_ANY) TRF__TRY(trf__encode_any(d, text[1], bad, err));
+    else if (trf__is_numbered(&d->options)) TRF__TRY(trf__encode_numbers(d, text[1], bad, err));
+    else {
+        int32_t number = trf__line_label(d, text[1], bad);
+        if (number >= 0) TRF__TRY(trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err));
+    }
     if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
@@ -397,18 +391,8 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Keeps the texts of a held-out pair. */
-TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
-{
-    for (int side = 0; side < 2; side++)
-        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
-                                &d->options.hooks, err));
-    return TRF_OK;
-}
-
 /* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
-   as such. */
+   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {
@@ -452,5 +436,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
-    return held ? trf__keep_held(d, text, err) : TRF_OK;
+    for (int side = 0; held && side < 2; side++)
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]), &o->hooks,
+                                err));
+    return TRF_OK;
 }

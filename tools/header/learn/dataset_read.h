@@ -15,17 +15,14 @@
 
 // >>dataset-add    pairs of the caller
 //
-// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at
-// once.
+// A pair is stored until the data set is finished, or encoded at once if it goes to the caller.
 
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
-    const char *text[2];
+    const char *const text[2] = {d->texts[0].bytes, d->texts[1].bytes};
     trf__line_from from = d->origins[0];
     char used;
-    text[0] = d->texts[0].bytes;
-    text[1] = d->texts[1].bytes;
     trf_status status = trf__encode_line(d, text, &from, 0, &used, err);
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
@@ -139,8 +136,7 @@ TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, 
     return NULL;
 }
 
-/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
-   its LF. */
+/* Reads the pairs of one file or two, or texts alone. Lines of a file that is one text keep LF. */
 TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
                                    trf_error *err)
 {
@@ -181,17 +177,6 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
                       trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-/* Removes the lines of a call that failed. */
-TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
-                                 int64_t unreadable)
-{
-    d->unreadable = unreadable;
-    for (int side = 0; side < 2; side++) {
-        d->texts[side].count = count;
-        d->texts[side].used = used[side];
-    }
-}
-
 TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     int32_t held_out, trf_error *err)
@@ -219,7 +204,12 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
     if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
         status = trf__dataset_end_file(data, count, err);
-    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (int i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    if (status != TRF_OK) data->unreadable = unreadable;
+    for (int i = 0; i < 2; i++) {
+        trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+        if (status == TRF_OK) continue;
+        data->texts[i].count = count;           /* the lines of this call go */
+        data->texts[i].used = used[i];
+    }
     return status;
 }

@@ -91,8 +91,7 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
 // A validation is better by its score, or with equal scores by its loss. Only a better score resets
 // the count of validations to wait for.
 
-/* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
-   are no worse than none. */
+/* Turns a score so that larger is better. Above 100 % of errors answers are no worse than none. */
 TRF__FN double trf__oriented_score(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score

@@ -35,7 +35,7 @@ TRF__FOR_SIZE
 typedef struct trf__learner {
     trf_trainer *trainer;
     trf_corpus *corpus;
-    const trf_batch *held_out;      /* or NULL */
+    const trf_batch *held_out;      /* NULL: there are no pairs */
     const trf_learn_options *o;
     int averages;                   /* 1: with a moving average, on this rank */
     int first_rank;                 /* 1: validates, keeps an average and tells the time */
@@ -193,8 +193,7 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 // >>learn-validate validating, and keeping the best weights
 
-/* The score of the metric. The error rate needs answers, hence a translator for the weights of this
-   moment. */
+/* The score of the metric. The error rate needs answers, hence a translator. */
 TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
                                     trf_learn_progress *p, trf_error *err)
 {
@@ -253,15 +252,13 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
-/* Validates the mean of the weights if there is one. The trainer's weights return to the model even
-   after a failure. */
+/* Validates the mean of the weights if there is one. The weights return even after a failure. */
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
-    trf_status back;
+    trf_status back = TRF_OK;
     if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
     trf_status status = trf__learn_judge(l, err);
-    back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
-                       : TRF_OK;
+    if (l->averages) back = trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL);
     return status != TRF_OK ? status : back;
 }
 
@@ -282,8 +279,7 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
                      "another rank could not read its batch");
 }
 
-/* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
-   data are left. */
+/* One update from `accumulate` batches, fewer at the end of the data. TRF_E_END: none is left. */
 TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -335,16 +331,6 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     return l->averages ? trf_trainer_average(l->trainer, l->o->ema, err) : TRF_OK;
 }
 
-/* An error after a hundred skipped updates in a row. */
-TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
-{
-    const trf_step_report *report = &l->report->last;
-    if (l->in_a_row < TRF__MOST_SKIPPED) return TRF_OK;
-    return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
-                     "were skipped: %s is not finite, so the rate is too high",
-                     (int)TRF__MOST_SKIPPED, report->tensor);
-}
-
 // >>learn-fit      warm-up, cosine and validations follow from how many updates there will be
 
 /* Sets what follows from `planned` and `fits`. */
@@ -358,23 +344,17 @@ TRF__FN void trf__learn_fit(const trf__learner *l)
         to->total_steps = trf__max64(state->fits, to->warmup + 1);
 }
 
-/* Updates in all, by their number or by the epochs; TRF_ENDLESS: unknown. */
-TRF__FN trf_status trf__learn_known(const trf__learner *l, int64_t *planned, trf_error *err)
-{
-    int64_t epochs = l->corpus->options.epochs, batches;
-    *planned = l->o->updates;
-    if (epochs == TRF_ENDLESS) return TRF_OK;
-    TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
-    batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
-    *planned = trf__min64(*planned, batches / l->o->accumulate + 1);
-    return TRF_OK;
-}
-
-/* Plans a new run that has no limit of time. */
+/* Finds how many updates there will be, and plans a new run that has no limit of time. */
 TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 {
     trf_learn_state *state = &l->trainer->learning;
-    TRF__TRY(trf__learn_known(l, &l->known, err));
+    int64_t epochs = l->corpus->options.epochs, batches;
+    l->known = l->o->updates;
+    if (epochs != TRF_ENDLESS) {
+        TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
+        batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
+        l->known = trf__min64(l->known, batches / l->o->accumulate + 1);
+    }
     if (l->o->resume || !l->o->fit || l->o->seconds > 0 || l->known == TRF_ENDLESS) return TRF_OK;
     state->planned = state->fits = trf__max64(1, l->known);
     return TRF_OK;
@@ -467,12 +447,6 @@ TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
     return 1;
 }
 
-/* All updates so far were skipped: the weights are those at the beginning. */
-TRF__FN int trf__learnt_nothing(const trf__learner *l)
-{
-    return l->report->updates && !l->trainer->learning.learnt;
-}
-
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
@@ -484,8 +458,8 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         int time_is_up = trf__learn_agree(l);
         if (step && step % every == 0 && stopping->validated != step && !l->stopped &&
             !l->cancelled) {
-            /* the weights have not changed, so only the wait grows */
-            if (trf__learnt_nothing(l)) stopping->wait++;
+            /* all updates so far were skipped: the weights have not changed, only the wait grows */
+            if (l->report->updates && !l->trainer->learning.learnt) stopping->wait++;
             else {
                 double began = trf__seconds();
                 TRF__TRY(trf__learn_validate(l, err));
@@ -503,7 +477,9 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (status != TRF_OK) return status;
         trf__learn_time(l);
         trf__tell_progress(l, &p);
-        TRF__TRY(trf__learn_is_lost(l, err));
+        TRF__FAIL_IF(l->in_a_row >= TRF__MOST_SKIPPED, TRF_E_NONFINITE, l->report->last.step,
+                     l->report->last.tensor, "the last %d updates were skipped: %s is not finite, "
+                     "so the rate is too high", (int)TRF__MOST_SKIPPED, l->report->last.tensor);
     }
     trf__clear(err);            /* the end of the data is no error */
     if (!l->trainer->step || stopping->validated == l->trainer->step ||
@@ -520,12 +496,6 @@ TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
     trf_trainer *t = l->trainer;
     const trf_real *from = l->has_best ? t->best : l->averages ? t->average : NULL;
     return from ? trf__weights_show(t, from, err) : TRF_OK;
-}
-
-/* Held-out pairs, or NULL if there are none. */
-TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
-{
-    return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
 /* Begins a run, or goes on with the one of the trainer. */
@@ -574,7 +544,8 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     TRF__ZEROED(trf__learner, l);
     l.trainer = trainer;
     l.corpus = corpus;
-    l.held_out = trf__some_pairs(held_out);
+    if (held_out && (held_out->source.count > 0 || held_out->target.count > 0))
+        l.held_out = held_out;
     l.o = options ? options : &defaults;
     l.first_rank = !l.o->agree || trainer->options.rank == 0;
     l.saved = -1;
@@ -584,8 +555,7 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
     trf_status status = trf__learn_begin(&l, err);
     if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not
-       kept */
+    /* others do not come to save after an error of this rank alone; lost weights are not kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */

@@ -19,8 +19,7 @@ TRF__FOR_SIZE
 // >>learn          from texts to a trained model
 //
 // The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
-// decides nothing itself. It calls these functions, and options of the command line override their
-// results.
+// calls these functions, and options of the command line override their results.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
@@ -48,8 +47,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
-   source is. */
+/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -57,8 +55,7 @@ TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 }
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
-   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
-   are better. */
+   symbols mean rules to find and little to remember: small models and batches, little dropout. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
@@ -235,13 +232,13 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
-    double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
-    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
+    const double leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens
+                                                                : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
     int few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
@@ -249,10 +246,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
-    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
-         : leading / recipe->corpus.batch_tokens;
+    double pass = trf__clamp(stats->updates_per_epoch ? (double)stats->updates_per_epoch
+                             : leading / recipe->corpus.batch_tokens, 100, 1000);
     recipe->learning = trf_learn_defaults();
-    pass = trf__clamp(pass, 100, 1000);
     recipe->learning.valid_every = (int64_t)pass;
     if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);

@@ -121,8 +121,7 @@
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
-//   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
-//     masked tokens)
+//   - train an encoder-only model without a head (trf_head: labels of sequences or tokens, masks)
 //
 // CONTENTS: search for a mark to go there
 //   >>manual           where to start, words, errors, threads, GPUs, more programs
@@ -144,119 +143,107 @@
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
-//                     >>memory >>numbers
+//       >>memory >>numbers
 //   >>levels           the kernels of several processors in one compile
 //   >>vector           sixteen lanes on every machine
-//                     >>lane-moves >>lane-functions
+//       >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
-//                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
+//       >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
-//                     >>shared-loss
+//       >>shared-loss
 //   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//       >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
-//                     >>tiles >>thread-build >>os-threads >>team >>team-open
+//       >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
-//                     >>int8-products >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels
-//                     >>bf16-products >>bf16x3
-//                     >>format-table
-//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-tile >>attention-gradient
-//                     >>add_norm >>pool >>cross_entropy >>number-loss >>divergence >>clip
-//                     >>accumulate >>average >>adam >>top >>top-merge >>mix >>backpointers
-//                     >>reorder >>draw >>draw-filters >>state
+//       >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni >>int8-products
+//       >>int8-panels >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3 >>format-table
+//       >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary >>attention
+//       >>attention-rows >>attention-tile >>attention-gradient >>add_norm >>pool >>cross_entropy
+//       >>number-loss >>divergence >>clip >>accumulate >>average >>adam >>top >>top-merge >>mix
+//       >>backpointers >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
-//                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
-//                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs
-//                     >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
+//       >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout >>cuda-embed
+//       >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma >>mma-attention
+//       >>cuda-attention-gradient >>cuda-mma-gradient >>mma-long-gradient >>cuda-norm >>cuda-pool
+//       >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
-//                     >>openblas >>runs
+//       >>openblas >>runs
 //   >>basics           names and tensors
 //   >>text             UTF-8, numbers as text
-//                     >>crc
+//       >>crc
 //   >>system           the operating system: files
-//                     >>regular-files >>safe-saving
+//       >>regular-files >>safe-saving
 //   >>json             reading JSON in place
 //   >>vocab            words and characters as numbers
-//                     >>vocab-tokens >>vocab-learn >>subwords
+//       >>vocab-tokens >>vocab-learn >>subwords
 //   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
-//                     >>bpe >>pieces-text
+//       >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe >>pieces-text
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
-//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
+//       >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-special >>byte-bpe-text
+//       >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal >>byte-bpe-cut
+//       >>byte-bpe-special >>byte-bpe-text
 //   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
-//                     >>vocab-bytes
+//       >>vocab-bytes
 //   >>checks           what a configuration implies; ids and lengths of sequences
 //   >>config           presets and checks
-//                     >>config-checks
+//       >>config-checks
 //   >>padded           parts of a batch, joined pairs, padded arrays
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout >>layout-layers >>layout-whole >>first-values
+//       >>layout >>layout-layers >>layout-whole >>first-values
 //   >>model            configuration + weights + vocabularies
-//                     >>model-counts >>model-create >>model-texts >>model-copies
+//       >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike
-//                     >>pass-open >>pass-grow
-//                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
-//                     >>forward-sublayer
-//                     >>forward-head >>projection >>backward >>backward-stack
+//       >>sublayers >>sublayer-gradients >>stacks >>acts >>act-lists >>alike >>pass-open
+//       >>pass-grow >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
+//       >>forward-sublayer >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers
-//                     >>reduce >>step >>step-batch >>stage-sums >>update >>stages >>stage-seams
-//                     >>stage-calls >>updater
+//       >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers >>reduce >>step
+//       >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
-//                     >>token-reading >>token-index >>token-resuming >>token-writing
-//                     >>token-adding
+//       >>token-reading >>token-index >>token-resuming >>token-writing >>token-adding
 //   >>corpus           training pairs in batches, and the position among them
-//                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
+//       >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
-//                     >>noise-batches
+//       >>noise-batches
 //   >>ensemble         several models, one decoder's list of rows
-//                     >>ensemble-pass
+//       >>ensemble-pass
 //   >>reader           the passes of models that answer as one, and memory for what they give
-//                     >>scores >>labels-read >>read >>read-pass >>read-from >>rank
+//       >>scores >>labels-read >>read >>read-pass >>read-from >>rank
 //   >>search           the options of a search, and the rules of other systems
-//                     >>search-fits >>languages
+//       >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
-//                     >>require-call
-//                     >>hypotheses >>translators >>decode >>rounds >>round-steps
-//                     >>search-calls >>doubts >>search-rounds >>answers
+//       >>search-rules >>required >>writing >>phrase-copies >>requirements >>require-call
+//       >>hypotheses >>translators >>decode >>rounds >>round-steps >>search-calls >>doubts
+//       >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
+//       >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>files            the safetensors container
-//                     >>file-header >>file-extents >>file-open >>file-convert >>file-read
-//                     >>file-write >>file-save >>file-calls
+//       >>file-header >>file-extents >>file-open >>file-convert >>file-read >>file-write
+//       >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-notes >>stripes >>stripes-read >>store-packed
-//                     >>store-read >>store-texts >>store-write >>checkpoint
-//                     >>checkpoint-load >>session >>session-read
+//       >>store-match >>store-notes >>stripes >>stripes-read >>store-packed >>store-read
+//       >>store-texts >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
-//                     >>recipe-training
+//       >>recipe-training
 //   >>choose           words, characters or subwords; which pairs are held out
-//                     >>token-kinds  >>picking
+//       >>token-kinds >>picking
 //   >>judge            the mean of the weights, validation, and what is best
-//                     >>early-stopping >>validate >>error-rate
+//       >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_trainer_learn: updates until one of the ends
-//                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
+//       >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
-//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
-//                     >>dataset-finish >>dataset-given
+//       >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels >>dataset-give
+//       >>dataset-add >>dataset-read >>hold-out >>dataset-lines >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
-//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape
-//                     >>blocks-attention >>blocks-rotary >>blocks-multi-head
-//                     >>blocks-feed-forward >>blocks-residual >>blocks-cross-entropy
+//       >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-shape >>blocks-attention
+//       >>blocks-rotary >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
+//       >>blocks-cross-entropy
 //
 // NOTATION
 //   d       d_model, the width of a token's vector

@@ -142,9 +142,8 @@
 //         return 1;
 //     }
 //
-//   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
-//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may
-//   correct the cause and call again. Statuses that programs usually branch on:
+//   A failing call leaves objects and arrays as they were (trf_error has the rule and its
+//   exceptions): correct the cause and call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again

@@ -108,8 +108,7 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
     return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Determines the sentences of a round from round->first on, how many are searched at a time, and
-   their greatest lengths. */
+/* Determines the sentences of a round from round->first on, how many at a time, and how long. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->reader.ensemble.config;
@@ -152,9 +151,8 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
 /* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
 TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
 {
-    int32_t i, equal;
     for (int32_t period = 1; period <= 64 && 4 * period <= n; period++)
-        for (i = period, equal = 0; i < n; i++) {
+        for (int32_t i = period, equal = 0; i < n; i++) {
             equal = ids[i] == ids[i - period] ? equal + 1 : 0;
             if (equal >= 3 * period && equal + period >= 12) return 1;
         }
@@ -194,7 +192,6 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
-        TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
     }
     for (int32_t i = 0; i < leading->count; i++)        /* the ids have stopped moving */
@@ -245,8 +242,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
         if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
-            trf_search_check(s, c, err) ||
-            trf__check_alike(configs[0], c, k, 0, err)) return -1;
+            trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
         if (source_tokens + adds <= c->max_length) continue;
@@ -326,7 +322,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    trf__limits have = trf__translator_limits(config, search);
+    trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
     trf__limits grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states

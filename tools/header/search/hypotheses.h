@@ -30,8 +30,9 @@
 /* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
-    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
+    int32_t never[3];
+    int64_t choices = c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1 + s->ends.n, choices));
 }
 
 TRF__COLD
@@ -136,8 +137,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
             trf__hypotheses_free(t);
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
-                             "need",
-                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
+                             "need", (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
                              (long long)h.n_rows, (long long)length);
         }
     }
@@ -179,20 +179,6 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* Target tokens for a source token of the training, or 0. */
-TRF__COLD
-TRF__FN double trf__trained_ratio(const trf_model *model)
-{
-    const char *text = trf_model_metadata(model, "trained.ratio");
-    int64_t ratio;
-    return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
-}
-
-TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
-{
-    return trf__reader_limits(c, s->max_tokens, s->beam);
-}
-
 TRF__COLD
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
@@ -200,24 +186,31 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__ensemble ensemble;
-    trf_status status;
-    int32_t k;
+    int64_t ratio = 0;
     TRF__BEGIN_NEW(translator);
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, model, &search->ensemble, err));
-    for (k = 0; k < ensemble.n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
+    for (int32_t k = 0; k < ensemble.n; k++)
+        TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     TRF__ALLOC_ZEROED(trf_translator, t, &search->hooks, 1, "translator", "for a translator");
     t->reader.inside = 1;
-    t->ratio = trf__trained_ratio(ensemble.models[0]);
+    const char *text = trf_model_metadata(ensemble.models[0], "trained.ratio");
+    if (text && trf__parse_int(text, &ratio)) t->ratio = 0.001 * (double)ratio;
     t->search = trf__running(&ensemble.config, search, ensemble.n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    trf__limits limits = trf__translator_limits(&ensemble.config, search);
-    status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights, search->threads,
-                              search->source_tagged, &search->hooks, err);
+    trf__limits limits = trf__reader_limits(&ensemble.config, search->max_tokens, search->beam);
+    trf_status status = trf__reader_open(&t->reader, &ensemble, &limits, search->weights,
+                                         search->threads, search->source_tagged, &search->hooks,
+                                         err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    trf__set_phrases(&t->required, &search->phrases);
+    const trf_sequences *x = &search->phrases;
+    t->required.n_ids = x->count;
+    if (x->count > 0) {
+        memcpy(t->required.ids, x->ids, (size_t)trf__total_ids(x) * sizeof *x->ids);
+        memcpy(t->required.lengths, x->lengths, (size_t)x->count * sizeof *x->lengths);
+    }
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -261,8 +254,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
 /* The job of one token: its number in the round, and how many candidates each row needs. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
-   every search. */
+/* Issues the ops of one token: the `wanted` best continuations of all rows, then the choices. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;

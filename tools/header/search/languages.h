@@ -15,17 +15,6 @@
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-/* The field that a rule names, or NULL. */
-TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
-{
-    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
-                               &search->start};
-    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
-    for (int i = 0; rule && i < 4; i++)
-        if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
-    return NULL;
-}
-
 TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
                                     trf_error *err)
 {
@@ -43,7 +32,12 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *side = target ? "target" : "source", *code = given;
     const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
-    int32_t *field = trf__tag_field(search, rule);
+    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
+                               &search->start};
+    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
+    int32_t *field = NULL;
+    for (int i = 0; rule && i < 4; i++)
+        if (!strncmp(rule, names[i], strlen(names[i]))) field = fields[i];
     int answers = field == &search->forced_first || field == &search->start;
     const trf_vocab *vocab = trf_model_vocab(model, answers ? TRF_TARGET : TRF_SOURCE);
     char text[128];

@@ -20,38 +20,6 @@
 // as one of them does; all others are the caller's.
 // -----------------------------------------------------------------------------------------------
 
-/* Fields of trf_search with their lowest and highest values. trf_search_check names the first field
-   outside them. */
-#define TRF__SEARCH_FIELDS(X) \
-    X(beam,               1, TRF__MAX_BEAM) \
-    X(n_best,             1, search->beam) \
-    X(length_rule,        0, TRF_LENGTH_RULE_COUNT - 1) \
-    X(alpha,              0, 10) \
-    X(count_eos,          0, 1) \
-    X(score_prefix,       0, 1) \
-    X(count_prefix,       0, 1) \
-    X(word_penalty,       -1e6, 1e6) \
-    X(candidates,         1, TRF__MAX_CANDIDATES) \
-    X(eos_in_top_beam,    0, 1) \
-    X(shrink,             0, 1) \
-    X(stop,               0, TRF_BEAM_STOP_COUNT - 1) \
-    X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
-    X(min_length,         0, INT32_MAX) \
-    X(renormalize_logits, 0, 1) \
-    X(ban_unk,            0, 1) \
-    X(max_length_a,       0, 1e6) \
-    X(max_length_b,       -1, INT32_MAX) \
-    X(start,              -1, INT32_MAX) \
-    X(forced_first,       -1, INT32_MAX) \
-    X(source_first,       -1, INT32_MAX) \
-    X(source_last,        -1, INT32_MAX) \
-    X(source_tagged,      0, 1) \
-    X(no_repeat_ngram,    0, INT32_MAX) \
-    X(repetition_penalty, 1e-6, 1e6) \
-    X(max_sentences,      0, INT32_MAX) \
-    X(max_tokens,         1, INT32_MAX) \
-    X(threads,            0, TRF__MAX_THREADS)
-
 enum { TRF__MAX_BANNED = 1 << 24 };
 
 /* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
@@ -77,11 +45,6 @@ TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
-{
-    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
-}
-
 /* Checks the ends of answers: their number, and ids that are not negative. */
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
@@ -95,12 +58,37 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
-#define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
-    TRF__SEARCH_FIELDS(TRF__X)
-#undef TRF__X
+    TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
+    TRF__RANGE(search, n_best, 1, search->beam);
+    TRF__RANGE(search, length_rule, 0, TRF_LENGTH_RULE_COUNT - 1);
+    TRF__RANGE(search, alpha, 0, 10);
+    TRF__RANGE(search, count_eos, 0, 1);
+    TRF__RANGE(search, score_prefix, 0, 1);
+    TRF__RANGE(search, count_prefix, 0, 1);
+    TRF__RANGE(search, word_penalty, -1e6, 1e6);
+    TRF__RANGE(search, candidates, 1, TRF__MAX_CANDIDATES);
+    TRF__RANGE(search, eos_in_top_beam, 0, 1);
+    TRF__RANGE(search, shrink, 0, 1);
+    TRF__RANGE(search, stop, 0, TRF_BEAM_STOP_COUNT - 1);
+    TRF__RANGE(search, at_limit, 0, TRF_AT_LIMIT_COUNT - 1);
+    TRF__RANGE(search, min_length, 0, INT32_MAX);
+    TRF__RANGE(search, renormalize_logits, 0, 1);
+    TRF__RANGE(search, ban_unk, 0, 1);
+    TRF__RANGE(search, max_length_a, 0, 1e6);
+    TRF__RANGE(search, max_length_b, -1, INT32_MAX);
+    TRF__RANGE(search, start, -1, INT32_MAX);
+    TRF__RANGE(search, forced_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_first, -1, INT32_MAX);
+    TRF__RANGE(search, source_last, -1, INT32_MAX);
+    TRF__RANGE(search, source_tagged, 0, 1);
+    TRF__RANGE(search, no_repeat_ngram, 0, INT32_MAX);
+    TRF__RANGE(search, repetition_penalty, 1e-6, 1e6);
+    TRF__RANGE(search, max_sentences, 0, INT32_MAX);
+    TRF__RANGE(search, max_tokens, 1, INT32_MAX);
+    TRF__RANGE(search, threads, 0, TRF__MAX_THREADS);
     if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
         return trf__fail_below(err, "max_length_b", 1, 0);
-    TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_ensemble(&search->ensemble, err));

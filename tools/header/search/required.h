@@ -24,15 +24,6 @@
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
-TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
-{
-    int32_t n = (int32_t)trf__total_ids(x);
-    r->n_ids = x->count;
-    if (n == 0) return;
-    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
-    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
-}
-
 /* Bytes of the lists of a call on the device. */
 TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
 {
@@ -311,8 +302,7 @@ TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, con
     return trf__phrase_count(f, met);
 }
 
-/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
-   too. */
+/* Counts what is required of a sentence, with phrases from `first` on: one occurs in others too. */
 TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
                                     trf_error *err)
 {
@@ -385,16 +375,6 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
-{
-    trf__required *r = &t->required;
-    size_t n = (size_t)x->n_symbols;
-    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
-    if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
-    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_id);
-    return TRF_OK;
-}
-
 /* Copies the lists to the device, and gives each sentence its part. */
 TRF__COLD
 TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
@@ -447,8 +427,13 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     r->n_each = r->n_units = r->n_of = 0;
     if (x) TRF__TRY(trf__check_required(t, x, n, err));
     if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
-    if (x) TRF__TRY(trf__learn_writing(t, err));
-    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    if (x) {
+        const size_t symbols = (size_t)x->n_symbols;
+        TRF__TRY(trf__learn_writing(t, err));
+        TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+        if (symbols) memcpy(r->symbols, x->symbols, symbols * sizeof *r->symbols);
+        trf__sort_items(r->symbols, symbols, sizeof *r->symbols, trf__by_id);
+    }
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (int32_t i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
@@ -460,13 +445,6 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     }
     r->n_of = lists;
     return trf__upload_required(t, err);
-}
-
-/* The phrases of a sentence, or NULL. */
-TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
-{
-    const trf__required *r = &t->required;
-    return r->n_of ? &r->of[r->n_of > 1 ? sentence : 0] : NULL;
 }
 
 TRF_API int32_t trf_text_count(const char *in, const char *text)

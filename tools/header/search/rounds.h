@@ -74,19 +74,11 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
-/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
-   target and a quarter more is allowed, and more in proportion behind sources that are longer than
-   all of training. + 1: only a shorter answer than the limit can end by EOS. */
-TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
-{
-    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
-    if (s->max_length_b >= 0 || !c->trained_target) return 0;
-    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
-}
-
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
-   sequence. */
+   sequence. Without a max_length_b of its own a search cuts no answer that training has taught: the
+   longest target and a quarter more is allowed, and more in proportion behind sources that are
+   longer than all of training. + 1: only a shorter answer than the limit can end by EOS. */
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
@@ -95,18 +87,10 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     double b = s->max_length_b < 0 ? 20 : s->max_length_b;
     double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
-    double trained = trf__trained_limit(c, s, n_source);
-    if (limit < trained) limit = trained;
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    double trained = 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+    if (s->max_length_b < 0 && c->trained_target && limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
-}
-
-/* The rows of a sentence in the encoder of model k. */
-TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
-                                 int32_t sentence)
-{
-    if (!round->sources) return 0;
-    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
-        trf__source_added(t->reader.ensemble.configs[k]);
 }
 
 /* The sizes that the pass needs for a round. */
@@ -121,19 +105,6 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     return need;
 }
 
-/* Reserves memory for a round, and marks all its places as free. */
-TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    trf__progress nothing = { 0, 0, 0, 1 };
-    trf__limits need = trf__round_limits(round, &t->search);
-    trf__hypotheses *h = &t->hypotheses;
-    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
-    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
-    *h->here.progress = nothing;
-    for (int32_t i = 0; i < round->n; i++) h->sentence[i] = -1;
-    return TRF_OK;
-}
-
 /* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
    begin at `row`. Returns the row after them. */
 TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, const trf__pending *w,
@@ -145,10 +116,11 @@ TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round, co
     const trf_sequences *from = &round->sources[m * round->each];
     int64_t count = round->sources->count, begin = m * h->n_places * h->area;
     int32_t n_source = trf__length_of(from, w->sentence);
+    int32_t added = trf__source_added(t->reader.ensemble.configs[m]);
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->reader.ensemble.configs[m]);
+    int32_t *ids = h->ids + begin + row - k * added;
     span->key = (int32_t)(place * h->area);
-    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    span->n_key = n_source + trf__tags(s) + added;
     if (s->source_first >= 0) *ids++ = s->source_first;
     if (n_source)
         memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
@@ -166,6 +138,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     const trf_config *c = &t->reader.ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
+    const trf__required *r = &t->required;
     const trf_search *s = &t->search;
     int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
@@ -174,8 +147,8 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
-                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_layout(&arrival->beam, s, r->n_of ? &r->of[r->n_of > 1 ? w->sentence : 0] : NULL,
+                     (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
     arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++
@@ -320,8 +293,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     return TRF_OK;
 }
 
-/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
-   one sync. */
+/* Stores the answers of all sentences that are no longer live. One sync serves all downloads. */
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -341,8 +313,7 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
 }
 
 /* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
-   and candidates of the next tokens. If several tokens are issued before the next look, these are
-   upper bounds. */
+   and candidates of the next tokens, or bounds of these if several are issued before a look. */
 TRF__FN trf_status trf__round_poll(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
@@ -376,13 +347,19 @@ TRF__FN int trf__round_admits(const trf__round *round)
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
-/* Searches all sentences of a round. */
+/* Reserves memory for a round, and searches all its sentences. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->reader.pass.run;
+    const trf__progress nothing = { 0, 0, 0, 1 };
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_status status = TRF_OK;
     int64_t wanted = 1;
     int32_t k;
+    TRF__TRY(trf__ensemble_reserve(&t->reader.ensemble, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *t->hypotheses.here.progress = nothing;
+    for (k = 0; k < round->n; k++) t->hypotheses.sentence[k] = -1;      /* all places are free */
     for (int64_t at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */

@@ -241,8 +241,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     g->count = 0;
 }
 
-/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
-   it. */
+/* Lays out both arenas, and sets their sizes. Called twice: without memory, then with it. */
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -313,19 +312,6 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
     return TRF_OK;
 }
 
-/* The lists of a sampler have one span for each source. */
-TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
-{
-    TRF__TRY(trf__same_sources(e, err));
-    for (int32_t k = 1; k < e->n && trf__has_source(&e->config); k++)
-        TRF__FAIL_IF(e->configs[k]->source_bos != e->config.source_bos ||
-                     e->configs[k]->source_eos != e->config.source_eos, TRF_E_INVALID_ARG, k,
-                     "models",
-                     "model %d adds BOS or EOS to sources where the first one does not, or does "
-                     "not where it does", (int)k);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                       const trf_sampling *sampling, trf_error *err)
 {
@@ -338,7 +324,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
+    TRF__TRY(trf__same_sources(&ensemble, err));
+    /* the lists of a sampler have one span for each source */
+    const trf_config *first = &ensemble.config;
+    for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
+        TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
+                     ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
+                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
+                     "or does not where it does", (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -374,12 +367,10 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 
 // >>sampler-begin  sequences that a sampler continues
 //
-// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
-// no sequences.
+// trf_sampler_begin and the load of a session end in trf__sampler_start. A failure leaves none.
 
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
-   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
-   are. */
+   and slots for keys and values. begins: the ids of each beginning, or NULL: all ids. */
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)

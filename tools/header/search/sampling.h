@@ -31,8 +31,7 @@
 // Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
 // choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
 // sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
-// step reads the last row of every live sequence, copies its logits to the host and draws there
-// (>>draw).
+// step reads the last row of every live sequence, and draws on the host by its logits (>>draw).
 //
 // On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
 // sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its
@@ -109,14 +108,13 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c,
-                                       trf_error *err)
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_listed(&s->banned, "banned", "banned sequence", TRF__MAX_BANNED, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_ensemble(&s->ensemble, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
@@ -217,8 +215,7 @@ TRF__FN int32_t trf__complete_ids(const trf_vocab *v, const int32_t *ids, int32_
     return n;
 }
 
-/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
-   has changed. */
+/* The text by which the answer has grown; at its end all that is left. Failures change nothing. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
                                  size_t *bytes, trf_error *err)
 {

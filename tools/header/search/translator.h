@@ -40,8 +40,7 @@
 // cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
 // (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
 // time which sentences still live. The beam of a finished sentence comes to the host, which reads
-// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
-// largest call.
+// its answers. A waiting one takes its area of memory and its rows. Memory fits the largest call.
 // -----------------------------------------------------------------------------------------------
 
 /* What host and device exchange about a round of searches. Each has one, in the same layout: live
@@ -76,42 +75,36 @@ typedef struct trf__required {
     void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
-/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
-   layout. */
+/* The two arenas of a search, besides the activations of its pass. Three sizes determine both. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
-                                                   read; rows of a source */
-    int64_t n_rows;                             /* n_places * beam */
+    int64_t n_places, length, area;     /* of this round: sentences at a time; most tokens read;
+                                   rows of a source */
+    int64_t n_rows;             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
-                                                   * area, 2d) */
-    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
-    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
-                                                      next */
-    trf__lists lists;                           /* (n_rows) what the next token reads */
+    trf__cache caches[TRF_MAX_MODELS];  /* (layers, length * n_rows, 2d) and (layers, n_places *
+                                   area, 2d) */
+    trf_real *mixed, *logits;   /* (n_rows, vocab) of several models (>>ensemble) */
+    int32_t *backpointers[2];   /* (n_rows, length), of this token and of the next */
+    trf__lists lists;           /* (n_rows) what the next token reads */
     void *top_scratch;
-    double *rest;                               /* (rows) trf__top, or NULL */
-    char *found;                                /* log-probabilities, if there is a penalty those
-                                                   after it, and ids of the candidates of all
-                                                   rows */
-    trf__rules rules;                           /* the translator's, with lists for all rows */
+    double *rest;               /* (rows) trf__top, or NULL */
+    char *found;                /* log-probabilities, if there is a penalty those after it, and ids
+                                   of the candidates of all rows */
+    trf__rules rules;           /* the translator's, with lists for all rows */
     trf__searches there;
-    trf__beam *beams;                           /* per place, like their memory and sources */
-    char *beam_memory;                          /* beam_bytes each */
+    trf__beam *beams;           /* per place, like their memory and sources */
+    char *beam_memory;          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;                         /* (models, places) */
-    int32_t *starts;                            /* first row of each live sentence */
+    trf__span *sources;         /* (models, places) */
+    int32_t *starts;            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
-                                                   copied from a device */
+    trf__beam *beams_read;      /* beams and beam_memory of finished sentences, from a device */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
-                                                   is still searched */
-    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
-                                                   (models, places) */
+    int32_t *sentence, *alive;  /* per place: its sentence or -1; whether that is still searched */
+    int32_t *ids, *lengths;     /* of new sources: (models, places * area) and (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -185,8 +178,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     return r;
 }
 
-/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
-   twice. */
+/* The same with lists for n rows, whose histories have up to `length` ids. None is banned twice. */
 TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
                                    int64_t length, int64_t vocab)
 {
@@ -235,18 +227,8 @@ TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *end
     return n;
 }
 
-/* The different ids among `ends` without EOS. */
-TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
-{
-    TRF__ZEROED(trf_ends, more);
-    for (int32_t i = 0; i < ends->n; i++)
-        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
-    return more;
-}
-
 /* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
-   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
-   any number. */
+   The cancel hook is called between products, so this bounds its delay. GPUs are fast enough. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;
@@ -259,7 +241,10 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
-    s.ends = trf__more_ends(c, &search->ends);
+    TRF__ZERO(s.ends);                  /* the different ones without EOS */
+    for (int32_t i = 0; i < search->ends.n; i++)
+        if (search->ends.ids[i] != c->eos)
+            s.ends.n = trf__add_once(s.ends.ids, s.ends.n, search->ends.ids[i]);
     if (models > 1 && s.ensemble.rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
@@ -267,13 +252,6 @@ TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, i
         s.max_sentences = (int32_t)trf__clamp(trf__clamp(trf__rows_at_a_time(c), 1, 512) / s.beam,
                                               1, 32);
     return s;
-}
-
-/* Number of tokens that a search may choose. */
-TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
-{
-    int32_t never[3];
-    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then

@@ -12,11 +12,9 @@
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
 /* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
    holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
-   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
-   is the symbol's token. */
+   symbol's node is where its bytes lead in the tree of pieces, or -1; of bytes, it is its token. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
-   both symbols together */
+/* score: the bits of a float, so mapped that integers have its order. node: of both together */
 typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
 typedef struct trf__bpe trf__bpe;
 struct trf__bpe {
@@ -68,12 +66,11 @@ TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     trf__merge pair = {0, left, right, 0, -1};
-    int32_t at;
     if (left < 0 || right < 0) return;
     if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
     pair.length = b->symbols[left].length + b->symbols[right].length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
-         at = (at - 1) / 2)
+    int32_t at = b->n_pairs++;
+    for (; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = pair;
 }
@@ -96,10 +93,10 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
    parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
    remaining depth less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length, -1};
+    trf__merge whole = {100, symbol->begin, 0, symbol->length, -1};
     int32_t n = 1;
     b->heap[0] = whole;
     while (n > 0) {
@@ -149,8 +146,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         b->symbols[b->n_symbols++] = s;
     }
     trf__bpe_merge(b);
-    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
-                                                              b->symbols[i].length);
+    for (int32_t i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, &b->symbols[i]);
 }
 
 /* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
@@ -178,8 +174,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
-/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
-   or 0: there is none. */
+/* Gives the token of a code that begins a text, as in ">>fr<< Hello". Returns its length, or 0. */
 TRF__FN size_t trf__emit_code(const trf_vocab *v, const char *text, trf__ids *to)
 {
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");

@@ -88,16 +88,11 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* Both ids decide the slot of a merge. */
-TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
-{
-    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-}
-
-/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
     for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
         const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
         if (m->left == left && m->right == right) return b->slots[*at] - 1;
@@ -263,18 +258,8 @@ TRF__FN trf_status trf__find_byte_tokens(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The token that consists of two others, or -1. `work` has room for the longest token. */
-TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
-{
-    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
-    size_t n = (size_t)l->length + (size_t)r->length;
-    if (n > v->byte_bpe->longest_token) return -1;
-    memcpy(work, v->bytes + l->begin, (size_t)l->length);
-    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_number(v, work, n);
-}
-
-/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. `work`
+   has room for the longest token. */
 TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
@@ -282,7 +267,14 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     uint64_t slot;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
-    m->token = trf__joined_token(v, m, work);
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    m->token = -1;
+    if (n <= b->longest_token) {
+        memcpy(work, v->bytes + l->begin, (size_t)l->length);
+        memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+        m->token = trf__vocab_number(v, work, n);
+    }
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
@@ -322,10 +314,9 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
 TRF__COLD
 TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b = TRF__NEW_ZEROED(trf__byte_bpe, &v->hooks, 1);
     int64_t n_tokens = 0;
-    v->byte_bpe = b;
-    TRF__FAIL_IF(!b, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__ALLOC_ZEROED(trf__byte_bpe, v->byte_bpe, &v->hooks, 1, "byte_bpe", "for a vocabulary");
+    trf__byte_bpe *b = v->byte_bpe;
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__stored_rules(v, TRF__BYTE_HEADER, "ranges", TRF__BYTE_RANGE,
                                trf__byte_range_fault, &b->ranges, err));

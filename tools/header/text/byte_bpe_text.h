@@ -17,8 +17,7 @@
 
 // >>byte-bpe-normal  composed characters: Unicode's form NFC
 //
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
-// in the upper eight bits:
+// Three steps (Unicode, 3.11 and annex 15), on code points whose class is in the upper eight bits:
 //
 //   decompose     every character becomes its parts, and these become theirs
 //   order         marks, whose class is above 0, ascend by class behind their character; equal ones
@@ -139,15 +138,6 @@ TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *
     return r ? r->kind : TRF__BYTE_OTHER;
 }
 
-/* The end of a run of characters of one class, at most `most` of them. */
-TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
-                                  int kind, int64_t most)
-{
-    int bytes;
-    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
-    return at;
-}
-
 TRF__FN int trf__is_line_break(const char *at, const char *end)
 {
     return at < end && (*at == '\r' || *at == '\n');
@@ -200,14 +190,15 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
-    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3);
+    /* a run of characters of one class */
+    int64_t most = kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
+                 : b->flags & TRF__BPE_ONE_NUMBER ? 1 : 3;
+    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
 
-/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
-   between two numbers. */
+/* The end of the run that is cut by itself: by SmolLM's rule a number, or what is between two. */
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
@@ -237,28 +228,23 @@ typedef struct trf__byte_work {
     int64_t capacity, text_capacity;
 } trf__byte_work;
 
-/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
-TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
-{
-    size_t length = 0;
-    for (int32_t i = 0; i < n; i++)
-        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    int32_t id = trf__vocab_number(v, spelling, length);
-    return id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY ? id : -1;
-}
-
 /* Gives the ids of a word of n bytes. */
 TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
                                       trf__byte_work *work, trf__ids *to, trf_error *err)
 {
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe = {v, trf__bytes_merge, word, NULL, NULL, NULL, n, 0};
-    int32_t id = -1;
     if (b->flags & TRF__BPE_WHOLE && (size_t)n <= b->longest_token) {
+        size_t length = 0;
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
-        id = trf__whole_word(v, word, n, work->text);
+        for (int32_t i = 0; i < n; i++)
+            length += (size_t)trf__spell_byte((unsigned char)word[i], work->text + length);
+        int32_t id = trf__vocab_number(v, work->text, length);
+        if (id >= 0 && v->tokens[id].count == TRF__BPE_ORDINARY) {
+            trf__emit_id(to, id, 0);
+            return TRF_OK;
+        }
     }
-    if (id >= 0) { trf__emit_id(to, id, 0); return TRF_OK; }
     TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
     bpe.symbols = (trf__symbol *)(void *)work->room;
     bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);

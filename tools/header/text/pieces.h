@@ -120,16 +120,6 @@ TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* The id of the piece that is read next. */
-TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
-                     "as many ids as the file has pieces", p->n_mapped);
-    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
-    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
-}
-
 /* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
 TRF__FN int trf__is_text_piece(int32_t type)
 {
@@ -177,8 +167,7 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
                          *text, err);
 }
 
-/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
-   piece. */
+/* Special ids belong to tokens that no text contains. One of `more` becomes a control piece. */
 TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
     const trf__pieces *p = v->pieces;

@@ -14,8 +14,7 @@
 // matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
 // becomes U+FFFD.
 
-/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
-   matches count. */
+/* Length of the longest user-defined piece that begins the text, or 0. Only 64 matches count. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -147,8 +146,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
-   its text. */
+/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -169,8 +167,7 @@ TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, s
     trf__emit_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
-/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
-   for a whole run. */
+/* Appends a piece. Token -1: bytes without a piece, which become byte pieces, or one unk a run. */
 TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
@@ -184,16 +181,14 @@ TRF__FN void trf__emit_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 
 /* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
    piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
-   byte but the first. */
-/* from -1: no path yet */
+   byte but the first. from -1: there is no path yet. */
 typedef struct trf__path { float score; int32_t from, token; } trf__path;
 
 /* Keeps the better of two paths, and the first of equal ones. */
 TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
 {
-    if (to->from < 0 || score > to->score) {
-        to->score = score; to->from = from; to->token = token;
-    }
+    const trf__path path = {score, from, token};
+    if (to->from < 0 || score > to->score) *to = path;
 }
 
 TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *lattice,
@@ -201,11 +196,9 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
+    const trf__path none = {0, -1, -1};
     int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) {
-        lattice[at].score = 0;
-        lattice[at].from = lattice[at].token = -1;
-    }
+    for (at = 0; at <= n; at++) lattice[at] = none;
     for (at = 0; at < n; at += step) {
         float till = lattice[at].score;
         int single = 0;

@@ -69,9 +69,8 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token unless
-   there is a map. */
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is a copy of the caller's cursor.
+   Unknown and control pieces have no text, hence no token unless there is a map. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -103,8 +102,12 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (trf__vocab_number(v, text, length) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
-    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    if (p->n_mapped) {
+        TRF__MAP_FAIL_IF(p->n_read == p->n_mapped, "pieces", p->n_read,
+                         "as many ids as the file has pieces", p->n_mapped);
+        piece.id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
+        TRF__TRY(trf__map_range(p, "pieces", p->n_read++, piece.id, -1, err));
+    } else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     piece.type = type + byte;
     TRF__TRY(trf__enter_piece(v, text, length, piece, err));
     p->types |= 1 << type;
@@ -155,8 +158,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
-   5 how answers are. */
+/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -234,13 +236,12 @@ TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
+    const trf__cell none = {0, -1, -1};
     int64_t i = p->n_cells;
     TRF__FAIL_IF(needed > INT32_MAX, TRF_E_LIMIT, -1, "sentencepiece",
                  "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
-    }
+    for (; i < p->n_cells; i++) p->cells[i] = none;
     return TRF_OK;
 }
 
@@ -389,13 +390,12 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     trf__pieces *p = v->pieces;
     trf__keyed *work;
     const void **sorted;
-    char *block;
+    char *block = NULL;
     trf_status status = TRF_E_NOMEM;
-    size_t bytes;
-    int pass;
+    size_t bytes = 0;
     TRF__ZEROED(trf__sorted, to);
     for (int32_t i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
-    for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         trf__cursor cut = trf__cursor_at(block);
         work = TRF__TAKE(trf__keyed, &cut, 2 * (int64_t)to.n);
         sorted = TRF__TAKE(const void *, &cut, to.n);

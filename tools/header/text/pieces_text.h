@@ -11,15 +11,13 @@
 
 // >>pieces-text    bytes, blanks, unknown pieces
 //
-// The text of an id is written whole or not at all, so a buffer that is too small never ends within
-// a character.
+// The text of an id is written whole or not at all: too small a buffer ends within no character.
 
 /* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
    `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
-   whole or not at all. */
+/* Counts the length of the text of id number i. Returns whether it is written: all of it fits. */
 TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
 {
     to->whole = trf__add_size(to->whole, length);
@@ -43,12 +41,11 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
-/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
-   number. */
+/* Copies the bytes of the first byte pieces, at most four: a character. Returns their number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
-    int m;
-    for (m = 0; m < 4 && m < n; m++) {
+    int m = 0;
+    for (; m < 4 && m < n; m++) {
         int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
         if (type < TRF__PIECE_BYTE) break;
         bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
@@ -90,9 +87,8 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
 TRF__COLD
 TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 {
-    trf__pieces *p = TRF__NEW_ZEROED(trf__pieces, &v->hooks, 1);
-    TRF__FAIL_IF(!p, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    v->pieces = p;
+    TRF__ALLOC_ZEROED(trf__pieces, v->pieces, &v->hooks, 1, "vocab", "for a SentencePiece model");
+    trf__pieces *p = v->pieces;
     p->model = v->stored;
     p->model_bytes = v->n_stored;
     /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
@@ -169,14 +165,12 @@ TRF__FN void trf__write_mapped(trf__written *to, const trf__mapped_file *f)
     const trf_piece_ids *ids = f->ids;
     trf__written texts = {NULL, 0, NULL};
     trf__write_texts(&texts, "more", ids->more, ids->n_more);
-    int32_t n_texts = (int32_t)texts.n;
+    const int32_t sizes[3] = {f->n, ids->n_more, (int32_t)texts.n};
     trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
     trf__write_numbers(to, "", &ids->codes, 1);
     trf__write_numbers(to, "", &ids->size, 1);
     trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
-    trf__write_numbers(to, "", &f->n, 1);
-    trf__write_numbers(to, "", &ids->n_more, 1);
-    trf__write_numbers(to, "", &n_texts, 1);
+    trf__write_numbers(to, "", sizes, 3);
     if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
     else for (int32_t i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
     trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
@@ -192,7 +186,6 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 {
     trf__mapped_file file = {ids, model, (int64_t)bytes, 0};
     trf__written w = {NULL, 0, NULL};
-    trf_status status;
     TRF__BEGIN_NEW(vocab);
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
@@ -209,8 +202,8 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
                  "no memory for a file of %llu bytes", (unsigned long long)w.n);
     w.n = 0;
     trf__write_mapped(&w, &file);
-    status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to, w.n, hooks,
-                                err);
+    trf_status status = trf__subwords_from(vocab, TRF_SENTENCEPIECE, trf__read_sentencepiece, w.to,
+                                           w.n, hooks, err);
     trf__free(hooks, w.to, w.n);
     return status;
 }

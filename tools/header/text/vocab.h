@@ -174,9 +174,9 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it: token i has the id i. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    int i;
     if (v->byte_bpe) return v->tokens[number].count == TRF__BPE_SPECIAL;
-    for (i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == number) return 1;
+    for (int i = 0; v->wordpiece && i < TRF_SPECIAL_COUNT; i++)
+        if (v->special[i] == number) return 1;
     return 0;
 }
 
@@ -188,8 +188,7 @@ TRF__FN int trf__is_subwords(trf_token_kind kind)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
-   past the token. */
+/* Returns the length of the next token of a valid text, or 0 at its end. *at moves past it. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -251,8 +250,7 @@ TRF__FN int32_t trf__vocab_number(const trf_vocab *v, const char *text, size_t l
     return trf__vocab_find(v, text, length, trf__hash_bytes(text, length));
 }
 
-/* The reason why a token from a file or a caller cannot be added, or NULL. Decoding relies on words
-   without blanks. */
+/* Why a token from elsewhere cannot be added, or NULL. Decoding relies on words without blanks. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     const int words = v->kind == TRF_WORDS;
@@ -278,8 +276,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
-/* Makes the table so large that `tokens` fill at most half of it. On failure the old table
-   stays. */
+/* Lets `tokens` fill at most half of the table. On failure the old table stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
 {
     uint64_t *slots;
@@ -319,13 +316,10 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    trf__token *t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
+    const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
+    v->tokens[v->n_tokens] = t;
+    memcpy(v->bytes + t.begin, token, length);
+    v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
     trf__vocab_fill_slot(v, v->n_tokens++);
     return TRF_OK;

@@ -83,31 +83,27 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     if (!line) return trf__fail_null(err, "line");
     if (vocab->finished) return trf__fail_finished(err);
     TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
-                     "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
-                     (unsigned long long)length);
-        if (!trf__is_special(token, length) && trf__vocab_number(vocab, token, length) < 0)
-            TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_number(vocab, token, length);
-        if (i >= 0) vocab->tokens[i].count++;
-    }
+    for (int run = 0; run < 2; run++, at = line)
+        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+            TRF__FAIL_IF(length > TRF__MAX_TOKEN_BYTES, TRF_E_LIMIT, token - line, "line",
+                         "expected a word of at most %d bytes, got %llu", (int)TRF__MAX_TOKEN_BYTES,
+                         (unsigned long long)length);
+            int32_t i = trf__vocab_number(vocab, token, length);
+            if (i >= 0) vocab->tokens[i].count += run;
+            else if (!trf__is_special(token, length))
+                TRF__TRY(trf__vocab_insert(vocab, token, length, 0, err));
+        }
     return TRF_OK;
 }
 
-/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
-   continuation. */
+/* Order of ids: higher counts first, equal ones by their bytes, a prefix before a longer one. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
     const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
+    int n = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return n ? n : x->length - y->length;
 }
 
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
@@ -208,8 +204,7 @@ TRF__FN trf_status trf__stored_fail(const trf_vocab *v, int64_t at, const char *
 #define TRF__STORED_FAIL_IF(condition, at, fault) \
     do { if (condition) return trf__stored_fail(v, at, fault, err); } while (0)
 
-/* Checks the number x, read at an offset. The message has its range between `before` and
-   `after`. */
+/* Checks the number x of an offset. The message has its range between `before` and `after`. */
 TRF__FN trf_status trf__stored_range(const trf_vocab *v, int64_t at, const char *before, int64_t x,
                                      int64_t least, int64_t most, const char *after, trf_error *err)
 {

@@ -64,8 +64,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return id < 0 ? vocab->special[TRF_SPECIAL_UNK] : id;
 }
 
-/* Gives the ids of a text of words or characters. Of the symbols that begin at a character the
-   longest counts. */
+/* Gives the ids of words or characters. Of symbols that begin at one place the longest counts. */
 TRF__FN trf_status trf__words_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                      trf_error *err)
 {

@@ -15,8 +15,7 @@
 // >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
 //
 // The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
-// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
-// al. 2019):
+// WordPiece) without [CLS] and [SEP] around them. Three steps (Wu et al. 2016; Devlin et al. 2019):
 //
 //   text -> characters     a rule may drop a code point, replace it, or make it a space
 //        -> words          spaces end words; punctuation and CJK characters are words of their own
