@@ -21149,6 +21149,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
+    TRF__TRY(trf__check_range("special", special, 0, 1, err));
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
                  "only byte-level BPE reads texts of special tokens as these tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
@@ -24265,7 +24266,7 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
-    return TRF__OK_IF(!model->packed || run->format == model->layout.format, TRF_E_STATE, -1,
+    return TRF__OK_IF(!model->layout.packed || run->format == model->layout.format, TRF_E_STATE, -1,
                       "weights", "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s "
                       "cannot be made of that", names[model->layout.format], names[run->format]);
 }
@@ -25685,8 +25686,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
     double rate = trf__scheduled_rate(options, d_model, options->cooldown);
-    double done = (double)(step - options->cooldown) /
-        (double)(options->total_steps - options->cooldown);
+    double done = ((double)step - (double)options->cooldown) /
+        ((double)options->total_steps - (double)options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 
@@ -25934,10 +25935,14 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens, target_tokens));
+    /* a limit counts one row more for each sequence: with BOS and EOS a source has another one */
+    const int both = trf__has_source(c) && trf__source_added(c) > 1;
+    const int64_t more = both && o->source_tokens
+        ? trf__min64(source_tokens, o->sequences ? o->sequences : TRF__FIRST_SEQUENCES) : 0;
+    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens + more, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
-    int64_t sources = run->backend->padded(run, source_tokens);
+    int64_t sources = run->backend->padded(run, source_tokens + more);
     int64_t sequences = run->backend->padded(run, fillers + (o->sequences ? o->sequences
                                                                           : TRF__FIRST_SEQUENCES));
     limits.source_rows = trf__has_source(c) ? sources : 0;
@@ -25949,7 +25954,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     limits.source_rows *= limits.copies;
     limits.target_rows *= limits.copies;
     limits.sentences = sequences * limits.copies;
-    limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
+    limits.longest = trf__min64(o->longest ? o->longest + both : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
 }
@@ -29552,6 +29557,7 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
     trf__pass *pass = &reader->pass;
     int64_t d = pass->config->d_model;
     TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
+    TRF__TRY(trf__check_range("unit", unit, 0, 1, err));
     if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
     TRF__GROW(double, reader->numbers, reader->numbers_capacity, d, &pass->run.hooks);
@@ -31117,6 +31123,8 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
         TRF__FAIL_IF(y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
                      "times", "text %lld: times must be 1 to %d, got %d", (long long)k,
                      (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        TRF__FAIL_IF(y->exactly < 0 || y->exactly > 1, TRF_E_INVALID_ARG, k, "exactly",
+                     "text %lld: exactly must be 0 or 1, got %d", (long long)k, (int)y->exactly);
         if (!y->text) return trf__fail_null(err, "text");
         TRF__FAIL_IF(!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
                      "text", "text %lld must have 1 to %d bytes, got %llu", (long long)k,
@@ -32064,6 +32072,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     if (!sources) return trf__fail_null(err, "sources");
     TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
                  "an encoder-only model has no decoder: read it (trf_reader_read)");
+    TRF__TRY(trf__check_range("each", o.each, 0, 1, err));
     TRF__FAIL_IF(o.each && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
                  "sources for each model need encoder-decoder models");
     TRF__FAIL_IF(o.prefixes && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
@@ -32961,12 +32970,11 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
-        if (budget == 0 || n == 0) break;
+        if (live) *live = n;
+        if (budget == 0 || n == 0) return TRF_OK;
         TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
         TRF__TRY(trf__read_sampled(sampler, 1, err));
     }
-    if (live) *live = n;
-    return TRF_OK;
 }
 
 TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)
@@ -34193,6 +34201,10 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
     TRF__ZEROED(trf_os_facts, facts);
     TRF__FAIL_IF(chosen.max_bytes == 0, TRF_E_INVALID_ARG, -1, "max_bytes",
                  "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__RANGE(&chosen, allow_nonfinite, 0, 1);
+    TRF__RANGE(&chosen, packed, 0, 1);
+    TRF__RANGE(&chosen, map, 0, 1);
+    TRF__RANGE(&chosen, verify, 0, 1);
     TRF__TRY(trf__hooks_check(&chosen.hooks, err));
     if (!from.memory) {
         TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
@@ -35049,6 +35061,10 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     int32_t known = 2;
     TRF__TRY(trf__check_product_weights(options->weights, err));
     TRF__TRY(trf__match_packed(file, model, err));
+    if (options->weights != TRF_WEIGHTS_FULL) {
+        TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
+        TRF__TRY(trf__check_packed(model, &run, err));
+    }
     for (int32_t i = 0; i < 2; i++) {
         TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
         known += trf__file_find(file, trf__vocab_names[i]) >= 0;
@@ -35060,10 +35076,7 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
         TRF__TRY(trf__packed_weights(model, &model->run, err));
         TRF__TRY(trf__read_tensors(&reading, trf__cut_arenas, arenas, err));
     }
-    if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
-    if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;
-    TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
-    return trf__check_packed(model, &run, err);
+    return !model->map || options->verify ? trf__file_check_crc(file, err) : TRF_OK;
 }
 
 // >>store-read     weights and vocabularies of a file into a model
@@ -36701,6 +36714,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__check_range("use", use, 0, 1, err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
@@ -37088,6 +37102,8 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
     TRF__RANGE(o, fit, 0, TRF_FIT_ALL);
     TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
+    TRF__RANGE(o, resume, 0, 1);
+    TRF__RANGE(o, discard_best, 0, 1);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     TRF__FAIL_IF(o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree, TRF_E_INVALID_ARG,
                  -1, "seconds",
@@ -37739,6 +37755,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, pack, 0, 1);
     TRF__RANGE(o, files, 0, 1);
     TRF__RANGE(o, keep_empty, 0, 1);
+    TRF__RANGE(o, keep_texts, 0, 1);
     TRF__RANGE(o, source_first, -1, 1 << 24);
     TRF__RANGE(o, source_last, -1, 1 << 24);
     TRF__RANGE(o, target_first, -1, 1 << 24);
@@ -38522,6 +38539,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
 {
     TRF__TRY(trf__dataset_open(data, err));
     if (!line) return trf__fail_null(err, "line");
+    TRF__RANGE(line, held_out, 0, 1);
+    TRF__RANGE(line, ends_document, 0, 1);
     const trf_dataset_options *o = &data->options;
     trf_line pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
@@ -38658,6 +38677,7 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     int two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
+    TRF__TRY(trf__check_range("held_out", held_out, 0, 1, err));
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
@@ -39398,6 +39418,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     *longest = *rows = 0;
     TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_NONE, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    TRF__TRY(trf__check_range("scale", options->scale, -FLT_MAX, FLT_MAX, err));
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
@@ -40311,4 +40332,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3879805722
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3519549571

@@ -845,6 +845,7 @@ static void refuses(void **state)
     REFUSED(pack, 2);
     REFUSED(files, 2);
     REFUSED(keep_empty, 2);
+    REFUSED(keep_texts, 2);
     REFUSED(bare_chunks, 2);
     REFUSED(source_first, -2);
     REFUSED(source_last, -2);

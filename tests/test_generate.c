@@ -1380,7 +1380,7 @@ static void test_cancel(void **state)
             if (status == TRF_OK) continue;
             assert_int_equal(status, TRF_E_CANCELLED);
             cancelled++;
-            live = 1;
+            assert_true(live > 0);              /* those that go on */
         }
         assert_int_equal(cancelled, cancel_calls >= at); /* what is played again asks less often */
         assert_true(hash_stories(HASH_START, g, 0, 5) == want);

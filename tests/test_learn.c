@@ -1454,6 +1454,7 @@ static void averages(void **state)
     free(want);
     assert_true(most > 1e-3);
     before = weights_hash(r.model);
+    assert_int_equal(trf_trainer_use_average(r.trainer, 2, &err), TRF_E_INVALID_ARG);
     OK(trf_trainer_use_average(r.trainer, 1, &err));
     OK(trf_trainer_use_average(r.trainer, 1, &err));
     assert_true(weights_hash(r.model) != before);

@@ -1163,6 +1163,7 @@ static void test_embed_errors(void **state)
     refuses_to_embed(l.translator, NULL, 0, &out, TRF_E_INVALID_ARG, "sources");
     refuses_to_embed(l.translator, &batch.source, 0, NULL, TRF_E_INVALID_ARG, "vectors");
     refuses_to_embed(l.translator, &batch.source, -1, &out, TRF_E_INVALID_ARG, "pooling");
+    assert_int_equal(trf_reader_embed(trf_translator_reader(l.translator), &batch.source, TRF_POOL_MEAN, 2, &out, NULL), TRF_E_INVALID_ARG);
     refuses_to_embed(l.translator, &batch.source, TRF_POOLING_COUNT, &out, TRF_E_INVALID_ARG, "pooling");
     refuses_to_embed(l.translator, &batch.source, 0, &small, TRF_E_SHAPE, "vectors");
     refuses_to_embed(words.translator, &batch.target, 0, &out, TRF_E_STATE, "kind");

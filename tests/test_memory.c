@@ -493,6 +493,36 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     assert_int_equal(memory.live, 0);
 }
 
+/* A limit counts each sequence with one more row. Where sources have BOS and EOS, it is two. */
+static void test_limits_of_sources_with_bos_and_eos(void **state)
+{
+    enum { PAIRS = 128 };
+    static int32_t ids[3 * PAIRS], lengths[PAIRS];
+    trf_config c = kit_config();
+    trf_train_options o = kit_training();
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_batch batch = {{ids, lengths, PAIRS}, {ids, lengths, PAIRS}, 0, {0, 0, 0}};
+    int i;
+    (void)state;
+    for (i = 0; i < 3 * PAIRS; i++) { ids[i] = 5 + i % 7; lengths[i / 3] = 3; }
+    c.hooks = o.hooks = kit_hooks(&memory);
+    c.source_vocab = c.target_vocab = 50;
+    c.source_bos = c.source_eos = 1;
+    o.source_tokens = o.target_tokens = 4 * PAIRS;
+    o.sequences = PAIRS;
+    o.longest = 4;
+    assert_int_equal(trf_model_create(&model, &c, NULL, NULL), TRF_OK);
+    int64_t told = memory.live + (int64_t)trf_trainer_memory(&c, &o, NULL);
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_step(trainer, &batch, NULL, NULL), TRF_OK);
+    assert_int_equal(memory.live, told);
+    assert_int_equal(memory.peak, told);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
 static void test_plan(void **state)
 {
     static const int32_t limits[][3] = {{4096, 256, 128},
@@ -961,6 +991,7 @@ int main(void)
         cmocka_unit_test(test_steady_translating),
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_limits_of_sources_with_bos_and_eos),
         cmocka_unit_test(test_told_exactly),
 #if !defined(TRF_DOUBLE)
         cmocka_unit_test(test_told_of_packed), cmocka_unit_test(test_translator_plan_of_packed),

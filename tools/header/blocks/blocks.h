@@ -236,6 +236,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     *longest = *rows = 0;
     TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_NONE, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    TRF__TRY(trf__check_range("scale", options->scale, -FLT_MAX, FLT_MAX, err));
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {

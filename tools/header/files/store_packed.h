@@ -192,6 +192,10 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     int32_t known = 2;
     TRF__TRY(trf__check_product_weights(options->weights, err));
     TRF__TRY(trf__match_packed(file, model, err));
+    if (options->weights != TRF_WEIGHTS_FULL) {
+        TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
+        TRF__TRY(trf__check_packed(model, &run, err));
+    }
     for (int32_t i = 0; i < 2; i++) {
         TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
         known += trf__file_find(file, trf__vocab_names[i]) >= 0;
@@ -203,8 +207,5 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
         TRF__TRY(trf__packed_weights(model, &model->run, err));
         TRF__TRY(trf__read_tensors(&reading, trf__cut_arenas, arenas, err));
     }
-    if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
-    if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;
-    TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
-    return trf__check_packed(model, &run, err);
+    return !model->map || options->verify ? trf__file_check_crc(file, err) : TRF_OK;
 }

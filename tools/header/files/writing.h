@@ -447,6 +447,10 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
     TRF__ZEROED(trf_os_facts, facts);
     TRF__FAIL_IF(chosen.max_bytes == 0, TRF_E_INVALID_ARG, -1, "max_bytes",
                  "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__RANGE(&chosen, allow_nonfinite, 0, 1);
+    TRF__RANGE(&chosen, packed, 0, 1);
+    TRF__RANGE(&chosen, map, 0, 1);
+    TRF__RANGE(&chosen, verify, 0, 1);
     TRF__TRY(trf__hooks_check(&chosen.hooks, err));
     if (!from.memory) {
         TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));

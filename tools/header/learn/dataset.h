@@ -181,6 +181,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, pack, 0, 1);
     TRF__RANGE(o, files, 0, 1);
     TRF__RANGE(o, keep_empty, 0, 1);
+    TRF__RANGE(o, keep_texts, 0, 1);
     TRF__RANGE(o, source_first, -1, 1 << 24);
     TRF__RANGE(o, source_last, -1, 1 << 24);
     TRF__RANGE(o, target_first, -1, 1 << 24);

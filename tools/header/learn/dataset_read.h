@@ -53,6 +53,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
 {
     TRF__TRY(trf__dataset_open(data, err));
     if (!line) return trf__fail_null(err, "line");
+    TRF__RANGE(line, held_out, 0, 1);
+    TRF__RANGE(line, ends_document, 0, 1);
     const trf_dataset_options *o = &data->options;
     trf_line pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
@@ -189,6 +191,7 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     int two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
+    TRF__TRY(trf__check_range("held_out", held_out, 0, 1, err));
     TRF__FAIL_IF(two && trf__is_alone(&data->options), TRF_E_INVALID_ARG, -1, "target",
                  "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);

@@ -73,6 +73,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__check_range("use", use, 0, 1, err));
     TRF__TRY(trf__has_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;

@@ -87,6 +87,8 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
     TRF__RANGE(o, fit, 0, TRF_FIT_ALL);
     TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
+    TRF__RANGE(o, resume, 0, 1);
+    TRF__RANGE(o, discard_best, 0, 1);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     TRF__FAIL_IF(o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree, TRF_E_INVALID_ARG,
                  -1, "seconds",

@@ -125,7 +125,7 @@ TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weig
 TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
-    return TRF__OK_IF(!model->packed || run->format == model->layout.format, TRF_E_STATE, -1,
+    return TRF__OK_IF(!model->layout.packed || run->format == model->layout.format, TRF_E_STATE, -1,
                       "weights", "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s "
                       "cannot be made of that", names[model->layout.format], names[run->format]);
 }

@@ -152,6 +152,7 @@ TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sou
     trf__pass *pass = &reader->pass;
     int64_t d = pass->config->d_model;
     TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
+    TRF__TRY(trf__check_range("unit", unit, 0, 1, err));
     if (pooling == TRF_POOL_MODEL) TRF__TRY(trf__model_pooling(reader->model, &pooling, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
     TRF__GROW(double, reader->numbers, reader->numbers_capacity, d, &pass->run.hooks);

@@ -220,6 +220,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
     if (!sources) return trf__fail_null(err, "sources");
     TRF__FAIL_IF(kind == TRF_ENCODER_ONLY, TRF_E_STATE, -1, "kind",
                  "an encoder-only model has no decoder: read it (trf_reader_read)");
+    TRF__TRY(trf__check_range("each", o.each, 0, 1, err));
     TRF__FAIL_IF(o.each && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",
                  "sources for each model need encoder-decoder models");
     TRF__FAIL_IF(o.prefixes && kind != TRF_ENCODER_DECODER, TRF_E_STATE, -1, "kind",

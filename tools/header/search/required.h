@@ -360,6 +360,8 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
         TRF__FAIL_IF(y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
                      "times", "text %lld: times must be 1 to %d, got %d", (long long)k,
                      (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        TRF__FAIL_IF(y->exactly < 0 || y->exactly > 1, TRF_E_INVALID_ARG, k, "exactly",
+                     "text %lld: exactly must be 0 or 1, got %d", (long long)k, (int)y->exactly);
         if (!y->text) return trf__fail_null(err, "text");
         TRF__FAIL_IF(!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS, TRF_E_INVALID_ARG, k,
                      "text", "text %lld must have 1 to %d bytes, got %llu", (long long)k,

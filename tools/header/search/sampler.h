@@ -520,12 +520,11 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
-        if (budget == 0 || n == 0) break;
+        if (live) *live = n;
+        if (budget == 0 || n == 0) return TRF_OK;
         TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
         TRF__TRY(trf__read_sampled(sampler, 1, err));
     }
-    if (live) *live = n;
-    return TRF_OK;
 }
 
 TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)

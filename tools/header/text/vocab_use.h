@@ -125,6 +125,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
+    TRF__TRY(trf__check_range("special", special, 0, 1, err));
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
                  "only byte-level BPE reads texts of special tokens as these tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)

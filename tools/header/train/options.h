@@ -94,8 +94,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
         return trf__scheduled_rate(options, d_model, step);
     double rate = trf__scheduled_rate(options, d_model, options->cooldown);
-    double done = (double)(step - options->cooldown) /
-        (double)(options->total_steps - options->cooldown);
+    double done = ((double)step - (double)options->cooldown) /
+        ((double)options->total_steps - (double)options->cooldown);
     return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 

@@ -191,10 +191,14 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens, target_tokens));
+    /* a limit counts one row more for each sequence: with BOS and EOS a source has another one */
+    const int both = trf__has_source(c) && trf__source_added(c) > 1;
+    const int64_t more = both && o->source_tokens
+        ? trf__min64(source_tokens, o->sequences ? o->sequences : TRF__FIRST_SEQUENCES) : 0;
+    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens + more, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
-    int64_t sources = run->backend->padded(run, source_tokens);
+    int64_t sources = run->backend->padded(run, source_tokens + more);
     int64_t sequences = run->backend->padded(run, fillers + (o->sequences ? o->sequences
                                                                           : TRF__FIRST_SEQUENCES));
     limits.source_rows = trf__has_source(c) ? sources : 0;
@@ -206,7 +210,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     limits.source_rows *= limits.copies;
     limits.target_rows *= limits.copies;
     limits.sentences = sequences * limits.copies;
-    limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
+    limits.longest = trf__min64(o->longest ? o->longest + both : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
 }
