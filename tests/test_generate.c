@@ -755,40 +755,48 @@ static void test_greedy(void **state)
 /* The log-probability is that of trf_reader_score, EOS included, behind an empty beginning. */
 static void test_log_probability(void **state)
 {
-    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
-    trf_sampling s = quick();
-    trf_sampler *g;
-    trf_translator *t = NULL;
-    trf_batch batch = five();
-    int32_t ids[5 * 64], lengths[5], i, n = 0, ends = 0;
-    double scores[5];
+    static const int32_t likely = 7, one = 1;           /* banned, where temperature 1 shares sums */
+    int round;
     (void)state;
-    s.top_k = 9; s.repetition_penalty = 1.2; s.max_tokens = 60;
-    kit_set(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")), 2,
-            2); /* EOS */
-    g = make(model, &s);
-    batch.target.count = 0;                             /* no beginnings at all */
-    batch.target.ids = batch.target.lengths = NULL;
-    run(g, &batch, 100);
-    for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_answer(g, i);
-        memcpy(ids + n, h->ids, (size_t)h->n * sizeof *ids);
-        n += lengths[i] = h->n;
+    for (round = 0; round < 2; round++) {
+        trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+        trf_sampling s = quick();
+        trf_sampler *g;
+        trf_translator *t = NULL;
+        trf_batch batch = five();
+        int32_t ids[5 * 64], lengths[5], i, n = 0, ends = 0;
+        int32_t bias = trf_model_parameter_index(model, "generator.bias");
+        double scores[5];
+        s.max_tokens = 60;
+        if (round) {
+            s.temperature = 1; s.banned.ids = &likely; s.banned.lengths = &one; s.banned.count = 1;
+            kit_set(trf_model_parameter(model, bias), likely, 3);
+        } else { s.top_k = 9; s.repetition_penalty = 1.2; }
+        kit_set(trf_model_parameter(model, bias), 2, 2);        /* EOS */
+        g = make(model, &s);
+        batch.target.count = 0;                                 /* no beginnings at all */
+        batch.target.ids = batch.target.lengths = NULL;
+        run(g, &batch, 100);
+        for (i = 0; i < 5; i++) {
+            const trf_hypothesis *h = trf_sampler_answer(g, i);
+            memcpy(ids + n, h->ids, (size_t)h->n * sizeof *ids);
+            n += lengths[i] = h->n;
+        }
+        batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 5;
+        assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, NULL), TRF_OK);
+        for (i = 0; i < 5; i++) {
+            const trf_hypothesis *h = trf_sampler_answer(g, i);
+            if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
+            assert_true(fabs(h->log_probability - scores[i]) < 1e-3);
+            assert_true(h->score == h->log_probability);
+            ends++;
+        }
+        assert_true(ends > 0);
+        trf_translator_destroy(t);
+        trf_sampler_destroy(g);
+        trf_model_destroy(model);
     }
-    batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 5;
-    assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_reader_score(trf_translator_reader(t), &batch, NULL, scores, NULL), TRF_OK);
-    for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_sampler_answer(g, i);
-        if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
-        assert_true(fabs(h->log_probability - scores[i]) < 1e-3);
-        assert_true(h->score == h->log_probability);
-        ends++;
-    }
-    assert_true(ends > 0);
-    trf_translator_destroy(t);
-    trf_sampler_destroy(g);
-    trf_model_destroy(model);
 }
 
 /* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an
