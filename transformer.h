@@ -493,7 +493,9 @@ extern "C" {
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
 // Rules of all calls:
-//   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
+//   - ..._create and ..._copy make an object, and so do trf_model_load, trf_vocab_load,
+//     trf_checkpoint_load and trf_file_open. ..._destroy, of a file trf_file_close, ends it and
+//     accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
 //     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
@@ -21079,7 +21081,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     size_t length = token ? strlen(token) : 0;
     int32_t id = -1;
-    if (!vocab) return TRF__UNK;
+    if (!vocab) return -1;
     if (vocab->pieces) id = trf__id_of_text(vocab, token, length);
     else if (vocab->finished) {
         id = trf__vocab_number(vocab, token, length);
@@ -40311,4 +40313,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3879805722
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3265000006

@@ -5,7 +5,9 @@
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
 // Rules of all calls:
-//   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
+//   - ..._create and ..._copy make an object, and so do trf_model_load, trf_vocab_load,
+//     trf_checkpoint_load and trf_file_open. ..._destroy, of a file trf_file_close, ends it and
+//     accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
 //     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
