@@ -324,9 +324,10 @@
 //     corpus         pairs of ids, in memory or in a token file, delivered as batches [trf_corpus]
 //     token file     pairs of ids on a disk [trf_token_file]
 //     epoch          one pass over a corpus
-//     part           some pairs of a batch, used as a batch of their own: the share of one rank,
-//                    or a micro-batch [trf_batch_part]
-//     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
+//     part           some pairs of a batch, used as a batch of their own: the share of one rank
+//                    [trf_batch_part]
+//     position       1. of a token in its sequence, from 0. 2. of a batch in its corpus: the
+//                    numbers of its epoch and batch [trf_place]
 //     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
 //                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
@@ -347,9 +348,10 @@
 //     updater        the optimizer alone [trf_updater]
 //
 //   Answers
+//     reader         forward passes with one model [trf_reader]
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
-//     ensemble       a translator or a sampler of several models (>>api-read)
+//     ensemble       a reader, a translator or a sampler of several models (>>api-read)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -379,17 +381,18 @@
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
-//               1 and a label_kind [trf_reader_rank]
+//               1, label_kind ANY or NUMBERS [trf_reader_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1; bare_prompts 1
-//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2
-//               and SmolLM: bare_prompts 1
-//     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
-//     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2 and
+//               SmolLM: bare_prompts 1; Qwen 2: qkv_bias 1
+//     All but Marian have scale_embeddings 0. final_norm: BOTH with pre-norm, NONE with post-norm.
+//     Pegasus is Marian with pre-norm; Megatron-BERT is BERT with pre-norm and without
+//     embedding_norm.
 //
 // ERRORS
 //   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
@@ -420,14 +423,16 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, trf_stage  one
-//     trf_translator, trf_sampler          one per object; several objects that share a model may
-//                                          compute at the same time
+//     trf_trainer, trf_stage               one
+//     trf_reader, trf_translator,          one per object; several objects that share a model may
+//     trf_sampler                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
-//     trf_updater, trf_context, trf_file   one
+//     trf_token_file, trf_updater          one
+//     trf_context, trf_file                one
 //     calls that take no object            any number
 //
-//     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
+//     (1) by its readers, translators and samplers, trf_model_copy, trf_model_save, views of
+//         parameters
 //     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
 //         trf_model_average, trf_model_copy_weights, trf_model_pack, writing weights through a
 //         view
@@ -435,16 +440,17 @@
 //
 //   To serve many requests, share one model, and give each thread a translator with threads = 1.
 //   Two translators of a tiny model are up to a third faster than one with two threads. After
-//   trf_model_pack all translators read the same packed weights.
+//   trf_model_pack all readers, translators and samplers read the same packed weights.
 //   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
-//   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
-//   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
+//   The CUDA backend has run on one card, an H200 with CUDA 13.0, except today's attention kernels;
+//   speed and limits are in tools/bench/gpu.md. Elsewhere the tests run the source of its kernels
+//   on the CPU.
 //
 //   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100 or
 //      H200; use your card's number.
-//   2. Choose the device of the model. Its trainers, translators and samplers compute there.
+//   2. Choose the model's device. Its trainers, readers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
 //        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */
@@ -499,7 +505,7 @@ extern "C" {
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
 //     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
-//     block. Only trf_train_check takes a NULL trf_config.
+//     block. A NULL trf_config is an error unless the comment of the call allows it.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -585,7 +591,8 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
             subwords allocates while it encodes: if threads share it, its alloc and free must be
             thread-safe.
    free     Gets the same number of `bytes` as alloc.
-   log      Gets one sentence without a newline. Without this hook the library is silent.
+   log      Gets one sentence without a newline; level: TRF_LOG_INFO or TRF_LOG_WARNING. Without
+            this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
             a training batch or of a decoded token and replays them, so there the hook is called
@@ -615,8 +622,8 @@ typedef enum trf_device_kind {
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
              attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
-             faster than with FLOAT32. Whatever answers computes as with TRF_WEIGHTS_BF16, unless
-             its options ask for INT8.
+             faster than with FLOAT32. Readers, translators and samplers compute as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
              `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
@@ -628,21 +635,21 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
              build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
-             where AVX2 is, nor an OpenMP build (trf_device_text says so). Whatever answers:
-             BUILT_IN
-   CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
-             for the built-in product, use CBLAS for products with more than 512 rows; then the last
-             bits of an answer depend on its batch. Attention never uses it. In a build without
-             CBLAS: TRF_E_BACKEND
+             where AVX2 is, nor an OpenMP build (trf_device_text says so). Readers, translators and
+             samplers: BUILT_IN
+   CBLAS     as AUTO, whatever OpenBLAS it is. Readers, translators and samplers, whose weights are
+             packed for the built-in product, use CBLAS for products with more than 512 rows; then
+             the last bits of an answer depend on its batch. Attention never uses it. In a build
+             without CBLAS: TRF_E_BACKEND
    BUILT_IN  never CBLAS. Trains 3 to 9 % faster with AVX-512, and with the same bits on all
              machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
              product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
              the mean error is no larger than with BUILT_IN.
-             Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
-             matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_device_text does not say "AMX".
+             The built-in product computes the rest: smaller products; those inside attention;
+             samplers; training if no matrix has 8,192 numbers; TRF_PRECISION_BF16; weights of 8 or
+             16 bits; and everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -659,11 +666,12 @@ typedef enum trf_products {
    the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
-     - trainers, translators and samplers of a model with this config.device or
+     - trainers, readers, translators and samplers of a model with this config.device or
        trf_load_options.device,
      - contexts and updaters created with this device.
-   trf_train_options, trf_search and trf_sampling have a field `threads` too. If it is not 0, it is
-   used instead of trf_device.threads. Results are bit-identical for any number of threads.
+   trf_train_options, trf_reader_options, trf_search and trf_sampling have a field `threads` too. If
+   it is not 0, it is used instead of trf_device.threads. Results are bit-identical for any number
+   of threads.
    An object computes on the calling thread and on `threads` - 1 threads of its own.
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
@@ -698,14 +706,14 @@ TRF_API trf_device trf_device_default(void);
 /* Writes two lines, the second without a line break: what was built, and what computes on this
    device.
 
-       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       transformer.h 1.0.0, float, vectors of 16 bytes, CBLAS, threads, levels up to avx512
        avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
        AMX
 
-   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
-   of 8 bits (trf_weights):
+   The first has the version, the type of numbers, vector width, CBLAS, threads, levels, columns,
+   CUDA, "no training" (TRF_NO_TRAIN), and "not optimised" if GCC or Clang compiled it without -O;
+   with such code, creating or loading a model logs a warning. The second has what multiplies
+   matrices in training, and weights of 16 and of 8 bits (trf_weights):
        training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
        16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
                   numbers are used, and large products are no faster than with FULL.
@@ -931,22 +939,23 @@ typedef struct trf_config {
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24
-                                   if kind has an encoder; default 0: set it */
-    int32_t target_vocab;       /* the same for the target side; equal to source_vocab if both sides
-                                   share an embedding; default 0: set it */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
+                                   not read if kind has no encoder; default 0: set it */
+    int32_t target_vocab;       /* the same for targets and the decoder; equal to source_vocab if
+                                   both sides share an embedding; default 0: set
+                                   it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
                                    training data, EOS not counted: what the recipe sets. Unless
                                    max_length_b of trf_search is given, no answer is cut below it.
                                    0: unknown; 0..2^20; default 0 */
-    int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
-                                   pad, bos and unk may be -1: the model has none. bos may be eos
-                                   (GPT-2). Otherwise all differ. Batches need no padding. Answers
-                                   never contain pad, nor bos with decoder_start BOS unless it is
-                                   eos. A field that uses an id needs it: source_bos,
-                                   decoder_start, head */
+    int32_t pad, bos, eos, unk; /* special ids, below the size of each vocabulary that the kind has;
+                                   default 0, 1, 2, 3. pad, bos and unk may be -1: the model has
+                                   none. bos may be eos (GPT-2). Otherwise all differ. Batches need
+                                   no padding. Answers never contain pad, nor bos with decoder_start
+                                   BOS unless it is eos. A field that uses an id needs it:
+                                   source_bos, decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -954,11 +963,11 @@ typedef struct trf_config {
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
-    int32_t relative_buckets;   /* RELATIVE: numbers of a head. The encoder has half of them for
-                                   keys before a query, half for keys after it. The decoder has all
-                                   of them for keys before a query. Half of those of a side are for
-                                   one distance each, the others for ranges that grow with the
-                                   distance; even, 4..65536; default 32 */
+    int32_t relative_buckets;   /* RELATIVE: numbers of a head. In the encoder half of them are for
+                                   keys before a query, half for keys after it. In the decoder all
+                                   are for keys before a query. Half of the numbers for a direction
+                                   are for one distance each, the others for ranges that grow with
+                                   the distance; even, 4..65536; default 32 */
     int32_t relative_distance;  /* RELATIVE: keys at least so many positions away share the last
                                    bucket; more than half of relative_buckets, at most 2^20;
                                    default 128 */
@@ -970,11 +979,10 @@ typedef struct trf_config {
                                    model to longer sequences (linear scaling); 1e-3..1e6;
                                    default 1 */
     int32_t rotary_trained;     /* ROTARY: a length n for which slow pairs alone are scaled (Llama
-                                   3.1: 8192, with rotary_scale 8). Pairs that turn rotary_high
-                                   times or more in n positions are not scaled, those that turn
-                                   rotary_low times or fewer are; between them the angle goes from
-                                   one to the other in proportion to the turns. 0: all pairs are
-                                   scaled; 0..2^20; default 0 */
+                                   3.1: 8192, with rotary_scale 8). Pairs with rotary_high turns or
+                                   more in n positions are not scaled. Those with rotary_low turns
+                                   or fewer are. Between the two, the scaling grows linearly as the
+                                   turns decrease. 0: all pairs are scaled; 0..2^20; default 0 */
     double rotary_low, rotary_high;     /* for rotary_trained, low below high; 0..1e6; default 1
                                    and 4 */
     trf_rotary_pairs rotary_pairs;      /* default TRF_ROTARY_HALVES */
@@ -1005,9 +1013,11 @@ typedef struct trf_config {
     trf_embedding_init embedding_init;      /* default TRF_EMBEDDING_NORMAL_D */
     int32_t source_bos;         /* 1: the library begins every source with BOS: [CLS] in BERT;
                                    default 0 */
-    int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
-    int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; you add EOS; decoding still stops at it */
+    int32_t source_eos;         /* 1: the library ends every source with EOS: [SEP] in BERT;
+                                   default 1 */
+    int32_t target_eos;         /* 1: the library ends every target with EOS, so that n ids are n +
+                                   1 rows; default 1. 0: n ids are n rows; you add EOS; decoding
+                                   still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are
@@ -1021,7 +1031,7 @@ typedef struct trf_config {
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
                                    else 0; default 0 */
-    trf_label_kind label_kind;  /* not ONE_OF: with MEAN and FIRST alone; default
+    trf_label_kind label_kind;  /* ANY and NUMBERS need head MEAN or FIRST; default
                                    TRF_LABELS_ONE_OF */
     int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
@@ -1033,9 +1043,10 @@ typedef struct trf_config {
                                    prediction has 2 labels. Both heads learn from the same batch
                                    (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
                                    default 0 */
-    int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
-                                   Sources may contain it. -1: pad is the mask, and sources may
-                                   contain pad. -1 with other heads; default -1 */
+    int32_t mask;               /* MASKED: the id that stands for a hidden token, none of pad, bos
+                                   and eos: [MASK] in BERT. Sources may contain it. -1: pad is the
+                                   mask, and sources may contain pad. -1 with other heads;
+                                   default -1 */
     uint64_t seed;              /* of the initial weights, any value; default 1 */
     trf_device device;          /* not stored in files; default trf_device_default() */
     trf_hooks hooks;            /* not stored in files; default none */
@@ -1230,7 +1241,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data. A trainer changes its weights; translators and samplers read them.
+// A model is data. A trainer changes its weights; readers, translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -1252,8 +1263,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
-/* Destroy the model's trainers, translators and samplers first. */
+/* Destroy the model's trainers, readers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
+/* Its configuration. NULL: model is NULL. */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 
 /* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
@@ -1307,8 +1319,8 @@ TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
      - You can set texts until a model has 65,000 of them, or 1 MiB in all, keys included. A file
        may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
-   Call it before threads share the model. The model may have a trainer and translators. Each call
-   copies all texts once. */
+   Call it before threads share the model. The model may have a trainer, readers, translators and
+   samplers. Each call copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
                                           const char *value /* or NULL */, trf_error *err);
 /* Text `index`, from 0 on, in byte order of the keys. 1: there is one; 0: both are NULL. Pointers
@@ -1324,7 +1336,7 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
-   once. You may write through the view only while the model has no trainer, translator or sampler:
+   once. Write through the view only while the model has no trainer, reader, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
    through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
@@ -1346,8 +1358,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    3.396e38 on in BF16); `what` is the tensor and `where` the index of the weight. In INT8: a weight
    is infinite or NaN; `where` is the index of its row.
 
-   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
-   and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
+   In readers, translators and samplers (`weights` of their options): FULL, BF16 and INT8. BF16 and
+   INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL. Answers differ slightly from those of FULL.
    BF16  weights, and activations that products read, are rounded to the nearest number, ties to
          even. The products inside attention stay FULL, but for one case: with AMX, if d_head is a
@@ -1364,22 +1376,21 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
    TRF_E_STATE: the model is packed in another format (trf_model_pack). */
 typedef enum trf_weights {
-    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
+    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build: trf_model_save's default */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
     TRF_WEIGHTS_INT8 = 3,       /* integers -127 to 127, times the scale of a row */
     TRF_WEIGHTS_COUNT
 } trf_weights;
 
-/* Packs the weights of all matrix products into the form that translators and samplers compute
-   with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
-   of objects that were created with these weights, with one exception: where CBLAS multiplies
-   (TRF_PRODUCTS_CBLAS, or AUTO on SSE2), it needs the unpacked weights. So with FULL, calls with
-   more than 512 rows (trf_products) may differ in the last bits. weights: FULL, BF16 or INT8
-   (trf_weights).
-     - Call it before the model has a translator or sampler.
-     - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
+/* Packs the weights of all matrix products into the form that readers, translators and samplers
+   compute with, and frees the unpacked ones. These objects then share the packed weights instead of
+   making copies, so each of them is smaller by the weights. Answers are bit-identical to those of
+   objects that were created with these weights, with one exception: TRF_PRODUCTS_CBLAS needs the
+   unpacked weights. So with it and FULL, calls with more than 512 rows (trf_products) may differ in
+   the last bits. weights: FULL, BF16 or INT8 (trf_weights).
+     - Call it before the model has a reader, translator or sampler.
+     - They then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
        weights have no data. Saving writes a packed file (trf_model_save).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
@@ -1392,8 +1403,9 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
-   The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
+   The model may be one of them. It must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: a configuration differs in more than seed, trained_source, trained_target, device
+   and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -1403,8 +1415,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
      - head.bias, if it has an element per label in one model and per token in the other.
    The layer of a FIRST head starts from that of a second head, if `from` has one (BERT's pooler).
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
-   else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
-   parameters of one name differ in columns; nothing was copied. */
+   else, also in device. `model` must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: two parameters of one name differ in columns; nothing was copied. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err);
 
@@ -40313,4 +40325,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3265000006
+// Made from the files in tools/header by `make header`. CRC of the lines above: 911732635
