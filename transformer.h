@@ -942,8 +942,7 @@ typedef struct trf_config {
     int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
                                    not read if kind has no encoder; default 0: set it */
     int32_t target_vocab;       /* the same for targets and the decoder; equal to source_vocab if
-                                   both sides share an embedding; default 0: set
-                                   it */
+                                   both sides share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
@@ -1191,9 +1190,9 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
-   symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
-   have one, the longest of those that begin at the same character. Models have copies, which do not
-   change.
+   symbol, such as "%s", of at most 256 bytes. Where a text of characters has a symbol, that is one
+   token; of those that begin at the same character the longest counts. Models have copies, which do
+   not change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
@@ -1205,6 +1204,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
+/* TRF_WORDS if vocab is NULL. */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 /* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. "": no
    token has this id (trf_piece_ids). */
@@ -1214,8 +1214,8 @@ TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
-   the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD.
+   the call fails with TRF_E_LIMIT. ids may be NULL if capacity is 0. Bytes that are not UTF-8 fail
+   with TRF_E_FORMAT and their offset; SentencePiece takes them for U+FFFD.
    special 0: for texts of users, in which no text is a special token.
    special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
    texts of special tokens, and of others that were added to the vocabulary, are read as these
@@ -1230,8 +1230,9 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
-   call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
+   call fails with TRF_E_LIMIT. text may be NULL if size is 0. Subwords that are bytes may produce a
+   NUL inside the text: *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number
+   `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1505,8 +1506,9 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the
-   arrays of the batch, has its place, and an ordinal that counts the pairs in front of the part. A
-   part may be empty (both counts 0). A pair belongs to the part in which its middle token is:
+   arrays of the batch and has its place. Its ordinal counts the pairs in front of the part. For
+   micro-batches of one trainer set it to the batch's: the trainer counts their pairs itself. A part
+   may be empty (both counts 0). A pair belongs to the part in which its middle token is:
    floor(parts * (tokens before it + half its own) / all tokens), where a sequence counts its ids
    and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
@@ -1519,9 +1521,8 @@ typedef struct trf_token_facts {
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
-    int64_t changed;            /* data sets: targets that are another text when they are decoded,
-                                   and the line of the first one */
-    int64_t changed_line;
+    int64_t changed;            /* data sets: targets whose text encoding and decoding changes */
+    int64_t changed_line;       /* line of the first of them */
     int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
@@ -1571,7 +1572,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
        and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
      - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
        too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
+       once, in blocks of 1,024 pairs.
      - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
        read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
      - Any number of processes may open the same file. A child process opens it for itself: it does
@@ -1739,6 +1740,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
+/* What the pairs added so far are, and the mark of the last one. NULL: file is NULL. */
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
 
 // -----------------------------------------------------------------------------------------------
@@ -1792,8 +1794,8 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* How a model or a checkpoint is saved. NULL, or a struct of zeros: the defaults. */
 typedef struct trf_save_options {
-    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL;
-                                   default TRF_WEIGHTS_FULL */
+    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL (else
+                                   TRF_E_INVALID_ARG); default TRF_WEIGHTS_FULL */
     void *memory;               /* in place of a path, which is NULL then: gets the bytes of the
                                    file. NULL if size is 0: `bytes` is all that is wanted */
     size_t size;                /* of memory. If the file is longer, nothing is written, and the
@@ -1962,10 +1964,9 @@ typedef struct trf_train_options {
        That is the formula on the first page of the authors' program. In the paper, and in their
        program for translation, both losses are added up instead: their a of 5 is 2.5 here. Both
        losses are smoothed. With sequence_labels their divergence counts too, averaged as their loss
-       is. Masks: those of the first pass are the usual ones, and in the second one a sequence has
-       the number that it has in the step plus 2^31. Evaluating computes once. Without any dropout
-       it changes nothing, which a warning says. An update takes twice the time and twice the memory
-       for activations */
+       is. Masks: the first pass has the usual ones; in the second pass the number of each sequence
+       in the step is 2^31 larger. Evaluating computes once. Without any dropout it changes nothing,
+       which a warning says. An update takes twice the time and twice the memory for activations */
     double consistency;
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
@@ -2003,13 +2004,14 @@ typedef struct trf_train_options {
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
        come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
-       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
-       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
-       non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
-       cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
-       NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
-       first sum of an update a training call does not ask hooks.cancel any more. examples/ranks.c
-       has a function for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
+       with a layer's slice as soon as backward has finished it; else trf_trainer_update or
+       trf_updater_step calls it. It may return before the sum is done if all_reduce_end waits for
+       it. Return non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a
+       GPU, the cudaStream_t on which to queue the sum; you need not wait until it is done. On the
+       CPU it is NULL. If a call fails on one rank, make the others stop: they wait for its sums.
+       After the first sum of an update a training call does not ask hooks.cancel any more.
+       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
+       n_ranks is 1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
                                            Called after the slices of each part. Non-zero: failed.
@@ -2038,7 +2040,7 @@ TRF_API trf_train_options trf_train_defaults(void);
 TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
                                  trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
-/* Learning rate of update `step`. */
+/* Learning rate of update `step`, from 1 on. d_model is read with TRF_NOAM alone. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
@@ -2055,8 +2057,8 @@ typedef struct trf_step_report {
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
-    int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                   it. Target tokens are those that are predicted */
+    int64_t source_tokens, target_tokens;       /* ids, and the BOS and EOS that the library adds.
+                                   Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -2097,7 +2099,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 /* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
 TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
                                     trf_step_report *report, trf_error *err);
-/* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
+/* Adds the gradients of one micro-batch. They are sums over tokens; trf_trainer_update takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
@@ -2127,6 +2129,7 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
                                         trf_noise *noise, trf_step_report *report, trf_error *err);
 
+/* The options in use. NULL: trainer is NULL. */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -2159,7 +2162,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    They must outlive the trainer, or the next call of this function, and their weights must not
    change.
      - n 0 takes the teachers away.
-     - An update takes the time of their forward passes more, and memory for (target rows,
+     - An update also takes the time of their forward passes, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
      - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
        teachers. Labels of sequences (sequence_labels) keep their loss.
@@ -2183,7 +2186,8 @@ typedef enum trf_trained {
    reads it. It has neither data nor elements if there is no such thing. */
 TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
-/* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
+/* Saves the model with its vocabularies, Adam's moments, schedule, random numbers, what is frozen,
+   the moving average, the state and best weights of trf_trainer_learn, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -2192,7 +2196,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
    (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
    checkpoint. NULL training: the stored options, except that
-     - limits are at most the defaults,
+     - limits are at most 4,096 tokens a side, 256 sequences and longest 128 (0 stays 0),
      - hooks and device are those of the load options, and threads is 0,
      - there are no ranks and no all_reduce. */
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
@@ -2204,10 +2208,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). NULL trainer: to the
-   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
-   the pairs or the options differ from those of the stored position (epochs and max_length are
-   allowed to differ), or the trainer has no position. */
+   has not used (discard the gradients first). NULL trainer: to the first batch of the first epoch;
+   the same batches follow again, in the same order. TRF_E_STATE: the pairs or the options differ
+   from those of the stored position (epochs and max_length are allowed to differ), or the trainer
+   has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -2215,9 +2219,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
    code that updates a model's weights. The tensors are in the host's memory; each step copies
    weights and gradients to the device, and the weights back. Every call must bring tensors of the
    same sizes, otherwise TRF_E_SHAPE.
-   d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
-   optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
-   schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
+   n is 1..2^20. d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used:
+   the optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all),
+   the schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model, const trf_train_options *options,
@@ -2290,11 +2294,10 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 //     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
 //     its model and its trainer again; then call trf_stage_create.
 //   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-//   gives
-//     a stage the weights of a loaded model, and makes one model of all stages.
-//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
-//     trf_trainer_forward_backward and trf_trainer_evaluate.
+//     gives a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): readers, translators, samplers,
+//     trf_model_save, trf_model_average, trf_model_pack, and of the calls with a trainer
+//     trf_trainer_step, trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
@@ -2305,7 +2308,8 @@ typedef struct trf_stage trf_stage;
    memory that is needed only during a call exists once. Limits, dropout, recompute and hooks are
    those of the trainer's options. parts must be 0. If n_ranks is not 1, the ranks are copies of
    this stage, which compute other pairs. A trainer has at most one stage, which must be destroyed
-   before it. A whole model may have one too: then its two passes are separate calls.
+   before it. TRF_E_STATE: it has one already, or teachers, or gradients. A whole model may have one
+   too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
    a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls
@@ -3542,7 +3546,8 @@ TRF_API void trf_context_destroy(trf_context *context);
 /* y = scale * weight[id] + position (paper 3.4, 3.5). y: (rows, d). weight: (vocab, d); for
    backward at most 2^24 rows (TRF_E_LIMIT). Positions start again in every sequence. */
 typedef struct trf_embedding_options {
-    trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
+    trf_positions positions;    /* INTERLEAVED to NONE; others: TRF_E_INVALID_ARG. LEARNED: position
+                                   p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
     double scale;
     const trf_tensor *learned;  /* LEARNED only: (longest sequence + position_offset or more, d) */
@@ -3558,7 +3563,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 #endif
 
 /* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position
-   first + p. rule: neither LEARNED nor NONE. first: 0..2^20. At most 2^24 rows. */
+   first + p. rule: INTERLEAVED, HALVES_N1 or HALVES. first: 0..2^20. At most 2^24 rows. */
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err);
 
@@ -40325,4 +40330,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 911732635
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3461317823

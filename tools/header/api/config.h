@@ -191,8 +191,7 @@ typedef struct trf_config {
     int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
                                    not read if kind has no encoder; default 0: set it */
     int32_t target_vocab;       /* the same for targets and the decoder; equal to source_vocab if
-                                   both sides share an embedding; default 0: set
-                                   it */
+                                   both sides share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
