@@ -2010,8 +2010,8 @@ typedef struct trf_train_options {
        GPU, the cudaStream_t on which to queue the sum; you need not wait until it is done. On the
        CPU it is NULL. If a call fails on one rank, make the others stop: they wait for its sums.
        After the first sum of an update a training call does not ask hooks.cancel any more.
-       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
-       n_ranks is 1 */
+       examples/ranks.c has one for threads, one for NCCL. default NULL, allowed only if n_ranks is
+       1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
                                            Called after the slices of each part. Non-zero: failed.
@@ -2426,7 +2426,8 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
 
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
    config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
-   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head. TRF_E_SHAPE: the
+   tensor has another shape.
 
        heads MEAN and FIRST            (sequences, n_labels)
        head TOKENS                     (ids, n_labels); there is no row for EOS
@@ -2455,7 +2456,8 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several.
+   TRF_E_SHAPE: `vectors` has another shape. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
@@ -2485,8 +2487,8 @@ typedef enum trf_attention_kind {
 /* What trf_reader_read gives: a sum of these. The encoder's need no targets in the batch.
 
    Rows        Each id of the batch has a row, and so has each EOS that the library adds. Row t of a
-               target (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts
-               id t. If target_eos is 1, the last row predicts EOS.
+               target (t = 0, 1, ...) is computed from the start id and ids 0..t-1, and predicts id
+               t. If target_eos is 1, the last row predicts EOS.
    States      Like Hugging Face's hidden_states. State 0 is the input of the first layer: embedding
                plus position. State i + 1 is the output of layer i. The last state has passed the
                final norm, if there is one; it equals ENCODED or DECODED.
@@ -2582,8 +2584,8 @@ typedef enum trf_at_limit {
      - Each phrase has occurrences of its own. If it is listed twice, it must occur twice; one that
        lies in another phrase of the list must occur once more than the other one has it. Only ends
        of phrases may overlap: "a b" and "b c" are both in "a b c".
-     - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
-       of one that it is in those behind which the rest of a copy is still missing.
+     - A hypothesis has met the tokens of a phrase's complete occurrences, as many as are wanted,
+       and, of an occurrence that it has begun, the tokens of a copy less those still missing.
      - EOS is not chosen before all tokens are met.
      - In each step every hypothesis is also continued with the first tokens of a copy of every
        phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
@@ -2591,14 +2593,14 @@ typedef enum trf_at_limit {
        few tokens as there are from any byte of it on.
      - The continuations are grouped by how many tokens they have met. The beam's places go to the
        best continuation of each group, in the order of these, and then to the best that are left.
-       Before those for which the length limit leaves no room to meet the others, and before those
-       that do not go on with a phrase though EOS was the likeliest token. A beam as wide as all
-       continuations finds the best answer that contains all phrases. With beam 1 phrases that the
-       model does not write come at its end.
+       Last come those that do not go on with a phrase though EOS was the likeliest token, and
+       behind them those for which the length limit leaves no room to meet the others. A beam as
+       wide as all continuations finds the best answer that contains all phrases. With beam 1
+       phrases that the model does not write come at its end.
      - A hypothesis with a phrase too often (trf_required.exactly) lives only if there is no other.
-     - Answers that have met more rank before others, whatever their scores, and those with too much
-       last. Only answers at the length limit may lack phrases: if there is no room, or if another
-       rule bans a token of one. Such a rule wins, and so does a forced EOS. */
+     - Answers are ranked by how many tokens they have met, then by score. Those that have a phrase
+       too often come last. Only answers at the length limit may lack phrases: if there is no room,
+       or if another rule bans a token of one. Such a rule wins, and so does a forced EOS. */
 
 /* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
    list. EOS may be among them, and an id may occur twice. n: 0..16. */
@@ -2645,10 +2647,10 @@ typedef struct trf_search {
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1.
-                                   -1: b is 20, and answers (in a decoder-only model with their
-                                   prompts) may always be a quarter longer than the longest target
-                                   of training (config.trained_target), and more in proportion
-                                   behind a longer source than any of training. default -1 */
+                                   -1: b is 20, and the limit is at least 5/4 of the longest target
+                                   of training (config.trained_target), in a decoder-only model with
+                                   the prompt. If a source is longer than config.trained_source,
+                                   this minimum grows in proportion. default -1 */
     /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
        and penalized tokens keep their share of the softmax. A forced token (of a prefix,
        forced_first, EOS at the limit) comes whatever the other rules say.
@@ -2700,14 +2702,13 @@ typedef struct trf_search {
                                    negative one (Keskar et al. 2019), and S does not change;
                                    1e-6..1e6; 1: off; default 1 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
-                                   first. When one is done, the next takes its slot. Fewer are
+                                   first. When one is done, the next takes its place. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   0: at most 32, and so few that the cancel hook, which is not
-                                   called inside a matrix product, stops a translation soon: the
-                                   largest product, all hypotheses times the vocabulary's matrix,
-                                   then has at most 512 rows and takes at most about half a second
-                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
+                                   0: at most 32 sentences and 512 hypotheses, and on the CPU so few
+                                   that their product with the vocabulary's matrix takes at most
+                                   about half a second, unless one sentence takes more: the cancel
+                                   hook is not called inside a product. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -2763,7 +2764,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *
    ensemble.rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
-   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
+   PAPER, FAIRSEQ and MARIAN with their formulas; tools/convert/programs.py compares FAIRSEQ and
+   MARIAN with their programs, one model and several. >>search lists the differences that remain. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -2777,9 +2779,9 @@ typedef enum trf_search_rule {
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
 /* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). NO_TOKEN: only in a
-   search. No token was allowed, by `banned`, no_repeat_ngram or min_length or since the logits were
-   not finite, and no other answer was there. The answer is what there was before; its
-   log-probability and its score are minus infinity. */
+   search: `banned`, no_repeat_ngram, min_length or logits that were not finite left no token, and
+   there was no other answer. The answer has the tokens before that; its log-probability and its
+   score are minus infinity. */
 typedef enum trf_ended {
     TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_NO_TOKEN = 3,
     TRF_ENDED_COUNT
@@ -2788,10 +2790,11 @@ typedef enum trf_ended {
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
    the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
-    TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
-                                   all, and the source has nothing of the kind */
-    TRF_DOUBT_SHORT = 2,        /* none, or less than a third of what its source lets expect */
-    TRF_DOUBT_LONG = 4          /* more than three times as much */
+    TRF_DOUBT_REPEATS = 1,      /* 1 to 64 ids occur four times or more in a row, 12 tokens or more
+                                   in all, and the source has nothing of the kind */
+    TRF_DOUBT_SHORT = 2,        /* no tokens, or less than a third of the number expected from the
+                                   source, and 8 or more fewer */
+    TRF_DOUBT_LONG = 4          /* more than three times that number, and 12 or more above it */
 };
 
 typedef struct trf_hypothesis {
@@ -2902,8 +2905,7 @@ TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *transl
 // log-probabilities are the same to the last bit, whatever
 //   - the number of threads is,
 //   - the budgets of the calls are, even if the session is saved and loaded between them,
-//   - the other sequences of the batch are. For an encoder-decoder this holds only on a device that
-//     never uses CBLAS (trf_products).
+//   - the other sequences of the batch are; for an encoder-decoder not with TRF_PRODUCTS_CBLAS.
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
@@ -2983,10 +2985,11 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
        (trf_sampling.seed). */
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
-/* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
-   number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
-   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
+/* Draws up to `budget` (>= 0) tokens for every sequence that has not ended. *live (may be NULL) is
+   the number of sequences that still have not ended after the call. After any failure,
+   TRF_E_CANCELLED included, *live is 0, the tokens drawn so far stay, and the next call continues.
+   TRF_E_NONFINITE: a logit is +infinity or NaN, or no token may be drawn, in sequence `where`.
+   TRF_E_STATE: none has begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -3027,8 +3030,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_trainer_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
+//     trf_trainer_learn    training with any trainer and corpus
+//     trf_trainer_average, trf_early_stopping    for your own loop around trf_trainer_step
 //
 // C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
@@ -3078,8 +3081,8 @@ typedef struct trf_learn_state {
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
     /* The plan of a run with `seconds` or `fit`; 0: there is none. A run that goes on keeps it. */
-    int64_t planned, fits;              /* updates in all: as the first updates were timed; less
-                                           the time of validations */
+    int64_t planned, fits;              /* updates in all, without the time of validations and
+                                           with it */
     int64_t valid_every;                /* replaces the option; 0: it does not */
     int64_t cooldown, ends;             /* 0, or the update behind which the rate falls, and the
                                            last one */
@@ -3135,7 +3138,7 @@ typedef struct trf_learn_options {
        default NULL: not called */
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
-       the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
+       a validation that is the best so far, at the end, after TRF_E_CANCELLED, and after another
        failure if there were updates, except TRF_E_NONFINITE: its weights do not recover. Save a
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
@@ -3173,9 +3176,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average (trf_trainer_average). held_out may have any
-   size: it is divided into batches within the trainer's limits. The report may be NULL. Another
-   call continues from the weights in the model, with Adam's last moments.
+   in the model, are the moving average (trf_trainer_average). held_out may have any size: it is
+   divided into batches within the trainer's limits. The report may be NULL. Another call continues
+   from the weights in the model, with Adam's last moments.
 
    It takes memory beside the trainer's: twice that of the weights for `ema`, once or twice for the
    best ones.
@@ -3183,7 +3186,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
    trf_checkpoint_load, and call trf_trainer_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
-                         or the epochs of the corpus; or ranks have `seconds`, but no `agree`
+                         or the epochs of the corpus; ranks have `seconds`, but no `agree`; or
+                         TRF_METRIC_CUSTOM has no `custom`
      TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
@@ -3195,9 +3199,9 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
                                      const trf_batch *held_out, const trf_learn_options *options,
                                      trf_learn_report *report, trf_error *err);
 
-/* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
-   loss, but only while the score is no better than that of empty answers. */
+/* Records a validation; update is >= 1. Returns 2 for a new best score, 1 for an equal score with a
+   smaller loss, else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So
+   does a smaller loss, but only while the score is no better than that of empty answers. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
@@ -3211,9 +3215,9 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_average         call it before the first update with share 1, which begins the
-                                   average with the weights, and after each update with a share
-                                   above 0, at most 0.5. An average of a checkpoint goes on
+       trf_trainer_average         share 1 begins the average with the weights: before the first
+                                   update, but not after loading a checkpoint with an average. Call
+                                   it after each update with a share above 0, at most 0.5
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
@@ -3235,10 +3239,10 @@ TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const t
 /* How much time a good model may cost. */
 typedef enum trf_effort {
     TRF_EFFORT_NORMAL = 0,
-    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, after which the rate falls to 0 */
-    TRF_EFFORT_BEST   = 2,      /* several models with consistency, and one that learns from them:
+    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, then a short cooldown to rate 0 */
+    TRF_EFFORT_BEST   = 2,      /* three models with consistency, and one that learns from them:
                                    about ten times as long. The model is as large and as fast as
-                                   that of NORMAL */
+                                   that of NORMAL. With ANY and NUMBERS: one model */
     TRF_EFFORT_COUNT
 } trf_effort;
 
@@ -3268,10 +3272,10 @@ typedef struct trf_recipe {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
-    int32_t teachers;                       /* BEST: train so many models by this recipe, each from
-                                               another seed, then one that has them as teachers; */
-    double teacher_share;                   /* see trf_trainer_set_teachers. trf_dataset_train does
-                                               all that. Others: 0 */
+    int32_t teachers;                       /* BEST: number of models that are trained first, each
+                                               from another seed, to teach the last one; else 0 */
+    double teacher_share;                   /* `share` of trf_trainer_set_teachers.
+                                               trf_dataset_train trains them all. Others: 0 */
     char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
@@ -3298,8 +3302,8 @@ typedef struct trf_token_choice {
                                            blanks words lose are characters then) */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
-       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
-                   it has no words
+       words       if the tenth has no words, or if at most 2 % of its words occur in none of the
+                   other lines, unless words lose blanks of more than 1 % of the targets
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
@@ -3344,12 +3348,13 @@ typedef struct trf_line {
 
 /* Why a pair is left out. */
 typedef enum trf_fault {
-    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or no tab */
+    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or not exactly one tab */
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
-    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice, not one for each
-                                   word; no number, or not as many as in the first pair */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice or has more than
+                                   1,000 bytes, not one for each word; no number, or not as many as
+                                   in the first pair */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
@@ -3395,8 +3400,8 @@ typedef struct trf_dataset_options {
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
-    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
-                                   -1: none; not read if you add pairs to hold out; default 0 */
+    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth of 20 or more,
+                                   at most 1,000; -1: none; not read if you add some; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
                                    go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
@@ -3411,7 +3416,7 @@ typedef struct trf_dataset_options {
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
                                    then takes only pairs to hold out, and needs vocabularies,
-                                   given or by make_vocabs.
+                                   given or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     trf_device device;          /* of the recipe's configuration: threads, products, precision, a
@@ -3433,8 +3438,8 @@ typedef struct trf_dataset_options {
                               trf_error *err);
     /* Gets the ids of each pair instead of the corpus. A program may write them to a token file.
        The data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
-       holds nothing out, and takes no labels. trf_dataset_finish then makes neither recipe nor
-       corpus. default NULL */
+       holds nothing out, and takes no labels (TRF_E_UNSUPPORTED). trf_dataset_finish then makes
+       neither recipe nor corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
                        int32_t n_target, trf_error *err);
     void *user;                 /* of these calls */
@@ -3484,12 +3489,11 @@ typedef struct trf_data_results {
     trf_corpus *corpus;         /* the pairs to learn from */
     const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
     trf_token_facts facts, held_out_facts;      /* numbers of both */
-    int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
-                                   more of their chunks go on in the next one: long texts, files,
-                                   packed texts. The model reads all chunks behind BOS, so that a
-                                   sampler without a prompt begins in the middle of a text. For the
-                                   beginning of one give it EOS as the prompt: EOS ends the text
-                                   before, or leads a text that is cut */
+    int32_t stream;             /* 1: texts alone of a language model, of which a tenth or more of
+                                   the chunks go on in the next one: long texts, files, packed
+                                   texts. The model reads all chunks behind BOS. So a sampler
+                                   without a prompt begins in the middle of a text. To begin a text,
+                                   give it EOS as the prompt */
     const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
@@ -3512,7 +3516,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
    it. Before that it trains the recipe's teachers, with the seeds that follow. The model belongs to
    the caller; it is NULL after a failure, TRF_E_CANCELLED included. The report may be NULL.
-   TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no learning.noise. */
+   TRF_E_STATE: data with `pair`, or of TRF_DATA_SOURCES whose recipe has no learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);
 
@@ -40330,4 +40334,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3461317823
+// Made from the files in tools/header by `make header`. CRC of the lines above: 15735930

@@ -141,8 +141,8 @@ typedef struct trf_train_options {
        GPU, the cudaStream_t on which to queue the sum; you need not wait until it is done. On the
        CPU it is NULL. If a call fails on one rank, make the others stop: they wait for its sums.
        After the first sum of an update a training call does not ask hooks.cancel any more.
-       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
-       n_ranks is 1 */
+       examples/ranks.c has one for threads, one for NCCL. default NULL, allowed only if n_ranks is
+       1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
                                            Called after the slices of each part. Non-zero: failed.
