@@ -1740,7 +1740,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
-/* What the pairs added so far are, and the mark of the last one. NULL: file is NULL. */
+/* What the pairs so far are, and the mark of the last one. NULL: file is NULL. */
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
 
 // -----------------------------------------------------------------------------------------------
@@ -40334,4 +40334,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 15735930
+// Made from the files in tools/header by `make header`. CRC of the lines above: 578668052

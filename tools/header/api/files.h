@@ -62,7 +62,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
-/* What the pairs added so far are, and the mark of the last one. NULL: file is NULL. */
+/* What the pairs so far are, and the mark of the last one. NULL: file is NULL. */
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
 
 // -----------------------------------------------------------------------------------------------
