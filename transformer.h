@@ -3215,9 +3215,10 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_average         share 1 begins the average with the weights: before the first
-                                   update, but not after loading a checkpoint with an average. Call
-                                   it after each update with a share above 0, at most 0.5
+       trf_trainer_average         share 1 begins the average with the weights: call it so before
+                                   the first update, but not after loading a checkpoint with an
+                                   average. Call it after each update with a share above 0, at most
+                                   0.5
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
@@ -40334,4 +40335,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 578668052
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2546689857

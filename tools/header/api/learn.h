@@ -216,9 +216,10 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_average         share 1 begins the average with the weights: before the first
-                                   update, but not after loading a checkpoint with an average. Call
-                                   it after each update with a share above 0, at most 0.5
+       trf_trainer_average         share 1 begins the average with the weights: call it so before
+                                   the first update, but not after loading a checkpoint with an
+                                   average. Call it after each update with a share above 0, at most
+                                   0.5
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
