@@ -3416,8 +3416,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies,
-                                   given or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
+                                   then takes only pairs to hold out, and needs vocabularies, given
+                                   or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     trf_device device;          /* of the recipe's configuration: threads, products, precision, a
@@ -40335,4 +40335,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2546689857
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2750324392

@@ -417,8 +417,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies,
-                                   given or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
+                                   then takes only pairs to hold out, and needs vocabularies, given
+                                   or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     trf_device device;          /* of the recipe's configuration: threads, products, precision, a
