@@ -324,9 +324,10 @@
 //     corpus         pairs of ids, in memory or in a token file, delivered as batches [trf_corpus]
 //     token file     pairs of ids on a disk [trf_token_file]
 //     epoch          one pass over a corpus
-//     part           some pairs of a batch, used as a batch of their own: the share of one rank,
-//                    or a micro-batch [trf_batch_part]
-//     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
+//     part           some pairs of a batch, used as a batch of their own: the share of one rank
+//                    [trf_batch_part]
+//     position       1. of a token in its sequence, from 0. 2. of a batch in its corpus: the
+//                    numbers of its epoch and batch [trf_place]
 //     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
 //                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
@@ -347,9 +348,10 @@
 //     updater        the optimizer alone [trf_updater]
 //
 //   Answers
+//     reader         forward passes with one model [trf_reader]
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
-//     ensemble       a translator or a sampler of several models (>>api-read)
+//     ensemble       a reader, a translator or a sampler of several models (>>api-read)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -379,17 +381,18 @@
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
-//               1 and a label_kind [trf_reader_rank]
+//               1, label_kind ANY or NUMBERS [trf_reader_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1; bare_prompts 1
-//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2
-//               and SmolLM: bare_prompts 1
-//     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
-//     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2 and
+//               SmolLM: bare_prompts 1; Qwen 2: qkv_bias 1
+//     All but Marian have scale_embeddings 0. final_norm: BOTH with pre-norm, NONE with post-norm.
+//     Pegasus is Marian with pre-norm; Megatron-BERT is BERT with pre-norm and without
+//     embedding_norm.
 //
 // ERRORS
 //   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
@@ -420,14 +423,16 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, trf_stage  one
-//     trf_translator, trf_sampler          one per object; several objects that share a model may
-//                                          compute at the same time
+//     trf_trainer, trf_stage               one
+//     trf_reader, trf_translator,          one per object; several objects that share a model may
+//     trf_sampler                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
-//     trf_updater, trf_context, trf_file   one
+//     trf_token_file, trf_updater          one
+//     trf_context, trf_file                one
 //     calls that take no object            any number
 //
-//     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
+//     (1) by its readers, translators and samplers, trf_model_copy, trf_model_save, views of
+//         parameters
 //     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
 //         trf_model_average, trf_model_copy_weights, trf_model_pack, writing weights through a
 //         view
@@ -435,16 +440,17 @@
 //
 //   To serve many requests, share one model, and give each thread a translator with threads = 1.
 //   Two translators of a tiny model are up to a third faster than one with two threads. After
-//   trf_model_pack all translators read the same packed weights.
+//   trf_model_pack all readers, translators and samplers read the same packed weights.
 //   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
-//   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
-//   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
+//   The CUDA backend has run on one card, an H200 with CUDA 13.0, except today's attention kernels;
+//   speed and limits are in tools/bench/gpu.md. Elsewhere the tests run the source of its kernels
+//   on the CPU.
 //
 //   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100 or
 //      H200; use your card's number.
-//   2. Choose the device of the model. Its trainers, translators and samplers compute there.
+//   2. Choose the model's device. Its trainers, readers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
 //        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */
@@ -493,11 +499,13 @@ extern "C" {
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
 // Rules of all calls:
-//   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
+//   - ..._create and ..._copy make an object, and so do trf_model_load, trf_vocab_load,
+//     trf_checkpoint_load and trf_file_open. ..._destroy, of a file trf_file_close, ends it and
+//     accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
 //     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
-//     block. Only trf_train_check takes a NULL trf_config.
+//     block. A NULL trf_config is an error unless the comment of the call allows it.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -583,7 +591,8 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
             subwords allocates while it encodes: if threads share it, its alloc and free must be
             thread-safe.
    free     Gets the same number of `bytes` as alloc.
-   log      Gets one sentence without a newline. Without this hook the library is silent.
+   log      Gets one sentence without a newline; level: TRF_LOG_INFO or TRF_LOG_WARNING. Without
+            this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
             a training batch or of a decoded token and replays them, so there the hook is called
@@ -613,8 +622,8 @@ typedef enum trf_device_kind {
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
              attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
-             faster than with FLOAT32. Whatever answers computes as with TRF_WEIGHTS_BF16, unless
-             its options ask for INT8.
+             faster than with FLOAT32. Readers, translators and samplers compute as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
              `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
@@ -626,21 +635,21 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
              build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
-             where AVX2 is, nor an OpenMP build (trf_device_text says so). Whatever answers:
-             BUILT_IN
-   CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
-             for the built-in product, use CBLAS for products with more than 512 rows; then the last
-             bits of an answer depend on its batch. Attention never uses it. In a build without
-             CBLAS: TRF_E_BACKEND
+             where AVX2 is, nor an OpenMP build (trf_device_text says so). Readers, translators and
+             samplers: BUILT_IN
+   CBLAS     as AUTO, whatever OpenBLAS it is. Readers, translators and samplers, whose weights are
+             packed for the built-in product, use CBLAS for products with more than 512 rows; then
+             the last bits of an answer depend on its batch. Attention never uses it. In a build
+             without CBLAS: TRF_E_BACKEND
    BUILT_IN  never CBLAS. Trains 3 to 9 % faster with AVX-512, and with the same bits on all
              machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
              product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
              the mean error is no larger than with BUILT_IN.
-             Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
-             matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_device_text does not say "AMX".
+             The built-in product computes the rest: smaller products; those inside attention;
+             samplers; training if no matrix has 8,192 numbers; TRF_PRECISION_BF16; weights of 8 or
+             16 bits; and everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -657,11 +666,12 @@ typedef enum trf_products {
    the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
-     - trainers, translators and samplers of a model with this config.device or
+     - trainers, readers, translators and samplers of a model with this config.device or
        trf_load_options.device,
      - contexts and updaters created with this device.
-   trf_train_options, trf_search and trf_sampling have a field `threads` too. If it is not 0, it is
-   used instead of trf_device.threads. Results are bit-identical for any number of threads.
+   trf_train_options, trf_reader_options, trf_search and trf_sampling have a field `threads` too. If
+   it is not 0, it is used instead of trf_device.threads. Results are bit-identical for any number
+   of threads.
    An object computes on the calling thread and on `threads` - 1 threads of its own.
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
@@ -696,14 +706,14 @@ TRF_API trf_device trf_device_default(void);
 /* Writes two lines, the second without a line break: what was built, and what computes on this
    device.
 
-       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       transformer.h 1.0.0, float, vectors of 16 bytes, CBLAS, threads, levels up to avx512
        avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
        AMX
 
-   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
-   of 8 bits (trf_weights):
+   The first has the version, the type of numbers, vector width, CBLAS, threads, levels, columns,
+   CUDA, "no training" (TRF_NO_TRAIN), and "not optimised" if GCC or Clang compiled it without -O;
+   with such code, creating or loading a model logs a warning. The second has what multiplies
+   matrices in training, and weights of 16 and of 8 bits (trf_weights):
        training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
        16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
                   numbers are used, and large products are no faster than with FULL.
@@ -929,22 +939,22 @@ typedef struct trf_config {
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24
-                                   if kind has an encoder; default 0: set it */
-    int32_t target_vocab;       /* the same for the target side; equal to source_vocab if both sides
-                                   share an embedding; default 0: set it */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
+                                   not read if kind has no encoder; default 0: set it */
+    int32_t target_vocab;       /* the same for targets and the decoder; equal to source_vocab if
+                                   both sides share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
                                    training data, EOS not counted: what the recipe sets. Unless
                                    max_length_b of trf_search is given, no answer is cut below it.
                                    0: unknown; 0..2^20; default 0 */
-    int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
-                                   pad, bos and unk may be -1: the model has none. bos may be eos
-                                   (GPT-2). Otherwise all differ. Batches need no padding. Answers
-                                   never contain pad, nor bos with decoder_start BOS unless it is
-                                   eos. A field that uses an id needs it: source_bos,
-                                   decoder_start, head */
+    int32_t pad, bos, eos, unk; /* special ids, below the size of each vocabulary that the kind has;
+                                   default 0, 1, 2, 3. pad, bos and unk may be -1: the model has
+                                   none. bos may be eos (GPT-2). Otherwise all differ. Batches need
+                                   no padding. Answers never contain pad, nor bos with decoder_start
+                                   BOS unless it is eos. A field that uses an id needs it:
+                                   source_bos, decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -952,11 +962,11 @@ typedef struct trf_config {
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
-    int32_t relative_buckets;   /* RELATIVE: numbers of a head. The encoder has half of them for
-                                   keys before a query, half for keys after it. The decoder has all
-                                   of them for keys before a query. Half of those of a side are for
-                                   one distance each, the others for ranges that grow with the
-                                   distance; even, 4..65536; default 32 */
+    int32_t relative_buckets;   /* RELATIVE: numbers of a head. In the encoder half of them are for
+                                   keys before a query, half for keys after it. In the decoder all
+                                   are for keys before a query. Half of the numbers for a direction
+                                   are for one distance each, the others for ranges that grow with
+                                   the distance; even, 4..65536; default 32 */
     int32_t relative_distance;  /* RELATIVE: keys at least so many positions away share the last
                                    bucket; more than half of relative_buckets, at most 2^20;
                                    default 128 */
@@ -968,11 +978,10 @@ typedef struct trf_config {
                                    model to longer sequences (linear scaling); 1e-3..1e6;
                                    default 1 */
     int32_t rotary_trained;     /* ROTARY: a length n for which slow pairs alone are scaled (Llama
-                                   3.1: 8192, with rotary_scale 8). Pairs that turn rotary_high
-                                   times or more in n positions are not scaled, those that turn
-                                   rotary_low times or fewer are; between them the angle goes from
-                                   one to the other in proportion to the turns. 0: all pairs are
-                                   scaled; 0..2^20; default 0 */
+                                   3.1: 8192, with rotary_scale 8). Pairs with rotary_high turns or
+                                   more in n positions are not scaled. Those with rotary_low turns
+                                   or fewer are. Between the two, the scaling grows linearly as the
+                                   turns decrease. 0: all pairs are scaled; 0..2^20; default 0 */
     double rotary_low, rotary_high;     /* for rotary_trained, low below high; 0..1e6; default 1
                                    and 4 */
     trf_rotary_pairs rotary_pairs;      /* default TRF_ROTARY_HALVES */
@@ -1003,9 +1012,11 @@ typedef struct trf_config {
     trf_embedding_init embedding_init;      /* default TRF_EMBEDDING_NORMAL_D */
     int32_t source_bos;         /* 1: the library begins every source with BOS: [CLS] in BERT;
                                    default 0 */
-    int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
-    int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; you add EOS; decoding still stops at it */
+    int32_t source_eos;         /* 1: the library ends every source with EOS: [SEP] in BERT;
+                                   default 1 */
+    int32_t target_eos;         /* 1: the library ends every target with EOS, so that n ids are n +
+                                   1 rows; default 1. 0: n ids are n rows; you add EOS; decoding
+                                   still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are
@@ -1019,7 +1030,7 @@ typedef struct trf_config {
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
                                    else 0; default 0 */
-    trf_label_kind label_kind;  /* not ONE_OF: with MEAN and FIRST alone; default
+    trf_label_kind label_kind;  /* ANY and NUMBERS need head MEAN or FIRST; default
                                    TRF_LABELS_ONE_OF */
     int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
@@ -1031,9 +1042,10 @@ typedef struct trf_config {
                                    prediction has 2 labels. Both heads learn from the same batch
                                    (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
                                    default 0 */
-    int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
-                                   Sources may contain it. -1: pad is the mask, and sources may
-                                   contain pad. -1 with other heads; default -1 */
+    int32_t mask;               /* MASKED: the id that stands for a hidden token, none of pad, bos
+                                   and eos: [MASK] in BERT. Sources may contain it. -1: pad is the
+                                   mask, and sources may contain pad. -1 with other heads;
+                                   default -1 */
     uint64_t seed;              /* of the initial weights, any value; default 1 */
     trf_device device;          /* not stored in files; default trf_device_default() */
     trf_hooks hooks;            /* not stored in files; default none */
@@ -1178,9 +1190,9 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
-   symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
-   have one, the longest of those that begin at the same character. Models have copies, which do not
-   change.
+   symbol, such as "%s", of at most 256 bytes. Where a text of characters has a symbol, that is one
+   token; of those that begin at the same character the longest counts. Models have copies, which do
+   not change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
@@ -1192,6 +1204,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
+/* TRF_WORDS if vocab is NULL. */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 /* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. "": no
    token has this id (trf_piece_ids). */
@@ -1201,8 +1214,8 @@ TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
-   the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD.
+   the call fails with TRF_E_LIMIT. ids may be NULL if capacity is 0. Bytes that are not UTF-8 fail
+   with TRF_E_FORMAT and their offset; SentencePiece takes them for U+FFFD.
    special 0: for texts of users, in which no text is a special token.
    special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
    texts of special tokens, and of others that were added to the vocabulary, are read as these
@@ -1217,8 +1230,9 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
-   call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
+   call fails with TRF_E_LIMIT. text may be NULL if size is 0. Subwords that are bytes may produce a
+   NUL inside the text: *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number
+   `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1228,7 +1242,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data. A trainer changes its weights; translators and samplers read them.
+// A model is data. A trainer changes its weights; readers, translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -1250,8 +1264,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
-/* Destroy the model's trainers, translators and samplers first. */
+/* Destroy the model's trainers, readers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
+/* Its configuration. NULL: model is NULL. */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 
 /* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
@@ -1305,8 +1320,8 @@ TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
      - You can set texts until a model has 65,000 of them, or 1 MiB in all, keys included. A file
        may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
-   Call it before threads share the model. The model may have a trainer and translators. Each call
-   copies all texts once. */
+   Call it before threads share the model. The model may have a trainer, readers, translators and
+   samplers. Each call copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
                                           const char *value /* or NULL */, trf_error *err);
 /* Text `index`, from 0 on, in byte order of the keys. 1: there is one; 0: both are NULL. Pointers
@@ -1322,7 +1337,7 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
-   once. You may write through the view only while the model has no trainer, translator or sampler:
+   once. Write through the view only while the model has no trainer, reader, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
    through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
@@ -1344,8 +1359,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    3.396e38 on in BF16); `what` is the tensor and `where` the index of the weight. In INT8: a weight
    is infinite or NaN; `where` is the index of its row.
 
-   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
-   and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
+   In readers, translators and samplers (`weights` of their options): FULL, BF16 and INT8. BF16 and
+   INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL. Answers differ slightly from those of FULL.
    BF16  weights, and activations that products read, are rounded to the nearest number, ties to
          even. The products inside attention stay FULL, but for one case: with AMX, if d_head is a
@@ -1362,22 +1377,21 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
    TRF_E_STATE: the model is packed in another format (trf_model_pack). */
 typedef enum trf_weights {
-    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
+    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build: trf_model_save's default */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
     TRF_WEIGHTS_INT8 = 3,       /* integers -127 to 127, times the scale of a row */
     TRF_WEIGHTS_COUNT
 } trf_weights;
 
-/* Packs the weights of all matrix products into the form that translators and samplers compute
-   with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
-   of objects that were created with these weights, with one exception: where CBLAS multiplies
-   (TRF_PRODUCTS_CBLAS, or AUTO on SSE2), it needs the unpacked weights. So with FULL, calls with
-   more than 512 rows (trf_products) may differ in the last bits. weights: FULL, BF16 or INT8
-   (trf_weights).
-     - Call it before the model has a translator or sampler.
-     - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
+/* Packs the weights of all matrix products into the form that readers, translators and samplers
+   compute with, and frees the unpacked ones. These objects then share the packed weights instead of
+   making copies, so each of them is smaller by the weights. Answers are bit-identical to those of
+   objects that were created with these weights, with one exception: TRF_PRODUCTS_CBLAS needs the
+   unpacked weights. So with it and FULL, calls with more than 512 rows (trf_products) may differ in
+   the last bits. weights: FULL, BF16 or INT8 (trf_weights).
+     - Call it before the model has a reader, translator or sampler.
+     - They then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
        weights have no data. Saving writes a packed file (trf_model_save).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
@@ -1390,8 +1404,9 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
-   The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
+   The model may be one of them. It must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: a configuration differs in more than seed, trained_source, trained_target, device
+   and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -1401,8 +1416,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
      - head.bias, if it has an element per label in one model and per token in the other.
    The layer of a FIRST head starts from that of a second head, if `from` has one (BERT's pooler).
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
-   else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
-   parameters of one name differ in columns; nothing was copied. */
+   else, also in device. `model` must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: two parameters of one name differ in columns; nothing was copied. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err);
 
@@ -1491,8 +1506,9 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the
-   arrays of the batch, has its place, and an ordinal that counts the pairs in front of the part. A
-   part may be empty (both counts 0). A pair belongs to the part in which its middle token is:
+   arrays of the batch and has its place. Its ordinal counts the pairs in front of the part. For
+   micro-batches of one trainer set it to the batch's: the trainer counts their pairs itself. A part
+   may be empty (both counts 0). A pair belongs to the part in which its middle token is:
    floor(parts * (tokens before it + half its own) / all tokens), where a sequence counts its ids
    and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
@@ -1505,9 +1521,8 @@ typedef struct trf_token_facts {
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
-    int64_t changed;            /* data sets: targets that are another text when they are decoded,
-                                   and the line of the first one */
-    int64_t changed_line;
+    int64_t changed;            /* data sets: targets whose text encoding and decoding changes */
+    int64_t changed_line;       /* line of the first of them */
     int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
@@ -1557,7 +1572,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
        and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
      - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
        too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
+       once, in blocks of 1,024 pairs.
      - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
        read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
      - Any number of processes may open the same file. A child process opens it for itself: it does
@@ -1725,6 +1740,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
+/* What the pairs so far are, and the mark of the last one. NULL: file is NULL. */
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
 
 // -----------------------------------------------------------------------------------------------
@@ -1778,8 +1794,8 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* How a model or a checkpoint is saved. NULL, or a struct of zeros: the defaults. */
 typedef struct trf_save_options {
-    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL;
-                                   default TRF_WEIGHTS_FULL */
+    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL (else
+                                   TRF_E_INVALID_ARG); default TRF_WEIGHTS_FULL */
     void *memory;               /* in place of a path, which is NULL then: gets the bytes of the
                                    file. NULL if size is 0: `bytes` is all that is wanted */
     size_t size;                /* of memory. If the file is longer, nothing is written, and the
@@ -1948,10 +1964,9 @@ typedef struct trf_train_options {
        That is the formula on the first page of the authors' program. In the paper, and in their
        program for translation, both losses are added up instead: their a of 5 is 2.5 here. Both
        losses are smoothed. With sequence_labels their divergence counts too, averaged as their loss
-       is. Masks: those of the first pass are the usual ones, and in the second one a sequence has
-       the number that it has in the step plus 2^31. Evaluating computes once. Without any dropout
-       it changes nothing, which a warning says. An update takes twice the time and twice the memory
-       for activations */
+       is. Masks: the first pass has the usual ones; in the second pass the number of each sequence
+       in the step is 2^31 larger. Evaluating computes once. Without any dropout it changes nothing,
+       which a warning says. An update takes twice the time and twice the memory for activations */
     double consistency;
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
@@ -1989,13 +2004,14 @@ typedef struct trf_train_options {
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
        come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
-       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
-       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
-       non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
-       cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
-       NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
-       first sum of an update a training call does not ask hooks.cancel any more. examples/ranks.c
-       has a function for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
+       with a layer's slice as soon as backward has finished it; else trf_trainer_update or
+       trf_updater_step calls it. It may return before the sum is done if all_reduce_end waits for
+       it. Return non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a
+       GPU, the cudaStream_t on which to queue the sum; you need not wait until it is done. On the
+       CPU it is NULL. If a call fails on one rank, make the others stop: they wait for its sums.
+       After the first sum of an update a training call does not ask hooks.cancel any more.
+       examples/ranks.c has one for threads, one for NCCL. default NULL, allowed only if n_ranks is
+       1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
                                            Called after the slices of each part. Non-zero: failed.
@@ -2024,7 +2040,7 @@ TRF_API trf_train_options trf_train_defaults(void);
 TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
                                  trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
-/* Learning rate of update `step`. */
+/* Learning rate of update `step`, from 1 on. d_model is read with TRF_NOAM alone. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
@@ -2041,8 +2057,8 @@ typedef struct trf_step_report {
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
-    int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                   it. Target tokens are those that are predicted */
+    int64_t source_tokens, target_tokens;       /* ids, and the BOS and EOS that the library adds.
+                                   Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -2083,7 +2099,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 /* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
 TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
                                     trf_step_report *report, trf_error *err);
-/* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
+/* Adds the gradients of one micro-batch. They are sums over tokens; trf_trainer_update takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
@@ -2113,6 +2129,7 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
                                         trf_noise *noise, trf_step_report *report, trf_error *err);
 
+/* The options in use. NULL: trainer is NULL. */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -2145,7 +2162,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    They must outlive the trainer, or the next call of this function, and their weights must not
    change.
      - n 0 takes the teachers away.
-     - An update takes the time of their forward passes more, and memory for (target rows,
+     - An update also takes the time of their forward passes, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
      - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
        teachers. Labels of sequences (sequence_labels) keep their loss.
@@ -2169,7 +2186,8 @@ typedef enum trf_trained {
    reads it. It has neither data nor elements if there is no such thing. */
 TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
-/* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
+/* Saves the model with its vocabularies, Adam's moments, schedule, random numbers, what is frozen,
+   the moving average, the state and best weights of trf_trainer_learn, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -2178,7 +2196,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
    (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
    checkpoint. NULL training: the stored options, except that
-     - limits are at most the defaults,
+     - limits are at most 4,096 tokens a side, 256 sequences and longest 128 (0 stays 0),
      - hooks and device are those of the load options, and threads is 0,
      - there are no ranks and no all_reduce. */
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
@@ -2190,10 +2208,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). NULL trainer: to the
-   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
-   the pairs or the options differ from those of the stored position (epochs and max_length are
-   allowed to differ), or the trainer has no position. */
+   has not used (discard the gradients first). NULL trainer: to the first batch of the first epoch;
+   the same batches follow again, in the same order. TRF_E_STATE: the pairs or the options differ
+   from those of the stored position (epochs and max_length are allowed to differ), or the trainer
+   has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -2201,9 +2219,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
    code that updates a model's weights. The tensors are in the host's memory; each step copies
    weights and gradients to the device, and the weights back. Every call must bring tensors of the
    same sizes, otherwise TRF_E_SHAPE.
-   d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
-   optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
-   schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
+   n is 1..2^20. d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used:
+   the optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all),
+   the schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model, const trf_train_options *options,
@@ -2276,11 +2294,10 @@ TRF_API trf_update_state *trf_updater_state(trf_updater *updater);
 //     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
 //     its model and its trainer again; then call trf_stage_create.
 //   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-//   gives
-//     a stage the weights of a loaded model, and makes one model of all stages.
-//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
-//     trf_trainer_forward_backward and trf_trainer_evaluate.
+//     gives a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): readers, translators, samplers,
+//     trf_model_save, trf_model_average, trf_model_pack, and of the calls with a trainer
+//     trf_trainer_step, trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
@@ -2291,7 +2308,8 @@ typedef struct trf_stage trf_stage;
    memory that is needed only during a call exists once. Limits, dropout, recompute and hooks are
    those of the trainer's options. parts must be 0. If n_ranks is not 1, the ranks are copies of
    this stage, which compute other pairs. A trainer has at most one stage, which must be destroyed
-   before it. A whole model may have one too: then its two passes are separate calls.
+   before it. TRF_E_STATE: it has one already, or teachers, or gradients. A whole model may have one
+   too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
    a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls
@@ -2408,7 +2426,8 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
 
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
    config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
-   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head. TRF_E_SHAPE: the
+   tensor has another shape.
 
        heads MEAN and FIRST            (sequences, n_labels)
        head TOKENS                     (ids, n_labels); there is no row for EOS
@@ -2437,7 +2456,8 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several.
+   TRF_E_SHAPE: `vectors` has another shape. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
@@ -2467,8 +2487,8 @@ typedef enum trf_attention_kind {
 /* What trf_reader_read gives: a sum of these. The encoder's need no targets in the batch.
 
    Rows        Each id of the batch has a row, and so has each EOS that the library adds. Row t of a
-               target (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts
-               id t. If target_eos is 1, the last row predicts EOS.
+               target (t = 0, 1, ...) is computed from the start id and ids 0..t-1, and predicts id
+               t. If target_eos is 1, the last row predicts EOS.
    States      Like Hugging Face's hidden_states. State 0 is the input of the first layer: embedding
                plus position. State i + 1 is the output of layer i. The last state has passed the
                final norm, if there is one; it equals ENCODED or DECODED.
@@ -2564,8 +2584,8 @@ typedef enum trf_at_limit {
      - Each phrase has occurrences of its own. If it is listed twice, it must occur twice; one that
        lies in another phrase of the list must occur once more than the other one has it. Only ends
        of phrases may overlap: "a b" and "b c" are both in "a b c".
-     - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
-       of one that it is in those behind which the rest of a copy is still missing.
+     - A hypothesis has met the tokens of a phrase's complete occurrences, as many as are wanted,
+       and, of an occurrence that it has begun, the tokens of a copy less those still missing.
      - EOS is not chosen before all tokens are met.
      - In each step every hypothesis is also continued with the first tokens of a copy of every
        phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
@@ -2573,14 +2593,14 @@ typedef enum trf_at_limit {
        few tokens as there are from any byte of it on.
      - The continuations are grouped by how many tokens they have met. The beam's places go to the
        best continuation of each group, in the order of these, and then to the best that are left.
-       Before those for which the length limit leaves no room to meet the others, and before those
-       that do not go on with a phrase though EOS was the likeliest token. A beam as wide as all
-       continuations finds the best answer that contains all phrases. With beam 1 phrases that the
-       model does not write come at its end.
+       Last come those that do not go on with a phrase though EOS was the likeliest token, and
+       behind them those for which the length limit leaves no room to meet the others. A beam as
+       wide as all continuations finds the best answer that contains all phrases. With beam 1
+       phrases that the model does not write come at its end.
      - A hypothesis with a phrase too often (trf_required.exactly) lives only if there is no other.
-     - Answers that have met more rank before others, whatever their scores, and those with too much
-       last. Only answers at the length limit may lack phrases: if there is no room, or if another
-       rule bans a token of one. Such a rule wins, and so does a forced EOS. */
+     - Answers are ranked by how many tokens they have met, then by score. Those that have a phrase
+       too often come last. Only answers at the length limit may lack phrases: if there is no room,
+       or if another rule bans a token of one. Such a rule wins, and so does a forced EOS. */
 
 /* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
    list. EOS may be among them, and an id may occur twice. n: 0..16. */
@@ -2627,10 +2647,10 @@ typedef struct trf_search {
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1.
-                                   -1: b is 20, and answers (in a decoder-only model with their
-                                   prompts) may always be a quarter longer than the longest target
-                                   of training (config.trained_target), and more in proportion
-                                   behind a longer source than any of training. default -1 */
+                                   -1: b is 20, and the limit is at least 5/4 of the longest target
+                                   of training (config.trained_target), in a decoder-only model with
+                                   the prompt. If a source is longer than config.trained_source,
+                                   this minimum grows in proportion. default -1 */
     /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
        and penalized tokens keep their share of the softmax. A forced token (of a prefix,
        forced_first, EOS at the limit) comes whatever the other rules say.
@@ -2682,14 +2702,13 @@ typedef struct trf_search {
                                    negative one (Keskar et al. 2019), and S does not change;
                                    1e-6..1e6; 1: off; default 1 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
-                                   first. When one is done, the next takes its slot. Fewer are
+                                   first. When one is done, the next takes its place. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   0: at most 32, and so few that the cancel hook, which is not
-                                   called inside a matrix product, stops a translation soon: the
-                                   largest product, all hypotheses times the vocabulary's matrix,
-                                   then has at most 512 rows and takes at most about half a second
-                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
+                                   0: at most 32 sentences and 512 hypotheses, and on the CPU so few
+                                   that their product with the vocabulary's matrix takes at most
+                                   about half a second, unless one sentence takes more: the cancel
+                                   hook is not called inside a product. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -2745,7 +2764,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *
    ensemble.rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
-   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
+   PAPER, FAIRSEQ and MARIAN with their formulas; tools/convert/programs.py compares FAIRSEQ and
+   MARIAN with their programs, one model and several. >>search lists the differences that remain. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -2759,9 +2779,9 @@ typedef enum trf_search_rule {
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
 /* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). NO_TOKEN: only in a
-   search. No token was allowed, by `banned`, no_repeat_ngram or min_length or since the logits were
-   not finite, and no other answer was there. The answer is what there was before; its
-   log-probability and its score are minus infinity. */
+   search: `banned`, no_repeat_ngram, min_length or logits that were not finite left no token, and
+   there was no other answer. The answer has the tokens before that; its log-probability and its
+   score are minus infinity. */
 typedef enum trf_ended {
     TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_NO_TOKEN = 3,
     TRF_ENDED_COUNT
@@ -2770,10 +2790,11 @@ typedef enum trf_ended {
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
    the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
-    TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
-                                   all, and the source has nothing of the kind */
-    TRF_DOUBT_SHORT = 2,        /* none, or less than a third of what its source lets expect */
-    TRF_DOUBT_LONG = 4          /* more than three times as much */
+    TRF_DOUBT_REPEATS = 1,      /* 1 to 64 ids occur four times or more in a row, 12 tokens or more
+                                   in all, and the source has nothing of the kind */
+    TRF_DOUBT_SHORT = 2,        /* no tokens, or less than a third of the number expected from the
+                                   source, and 8 or more fewer */
+    TRF_DOUBT_LONG = 4          /* more than three times that number, and 12 or more above it */
 };
 
 typedef struct trf_hypothesis {
@@ -2884,8 +2905,7 @@ TRF_API const trf_hypothesis *trf_translator_answer(const trf_translator *transl
 // log-probabilities are the same to the last bit, whatever
 //   - the number of threads is,
 //   - the budgets of the calls are, even if the session is saved and loaded between them,
-//   - the other sequences of the batch are. For an encoder-decoder this holds only on a device that
-//     never uses CBLAS (trf_products).
+//   - the other sequences of the batch are; for an encoder-decoder not with TRF_PRODUCTS_CBLAS.
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
@@ -2965,10 +2985,11 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
        (trf_sampling.seed). */
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
-/* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
-   number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
-   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
+/* Draws up to `budget` (>= 0) tokens for every sequence that has not ended. *live (may be NULL) is
+   the number of sequences that still have not ended after the call. That holds after a failure too:
+   the tokens drawn so far stay, and the next call continues.
+   TRF_E_NONFINITE: a logit is +infinity or NaN, or no token may be drawn, in sequence `where`.
+   TRF_E_STATE: none has begun, and *live is 0. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -3009,8 +3030,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_trainer_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
+//     trf_trainer_learn    training with any trainer and corpus
+//     trf_trainer_average, trf_early_stopping    for your own loop around trf_trainer_step
 //
 // C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
@@ -3060,8 +3081,8 @@ typedef struct trf_learn_state {
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
     /* The plan of a run with `seconds` or `fit`; 0: there is none. A run that goes on keeps it. */
-    int64_t planned, fits;              /* updates in all: as the first updates were timed; less
-                                           the time of validations */
+    int64_t planned, fits;              /* updates in all, without the time of validations and
+                                           with it */
     int64_t valid_every;                /* replaces the option; 0: it does not */
     int64_t cooldown, ends;             /* 0, or the update behind which the rate falls, and the
                                            last one */
@@ -3117,7 +3138,7 @@ typedef struct trf_learn_options {
        default NULL: not called */
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
-       the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
+       a validation that is the best so far, at the end, after TRF_E_CANCELLED, and after another
        failure if there were updates, except TRF_E_NONFINITE: its weights do not recover. Save a
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
@@ -3155,9 +3176,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average (trf_trainer_average). held_out may have any
-   size: it is divided into batches within the trainer's limits. The report may be NULL. Another
-   call continues from the weights in the model, with Adam's last moments.
+   in the model, are the moving average (trf_trainer_average). held_out may have any size: it is
+   divided into batches within the trainer's limits. The report may be NULL. Another call continues
+   from the weights in the model, with Adam's last moments.
 
    It takes memory beside the trainer's: twice that of the weights for `ema`, once or twice for the
    best ones.
@@ -3165,7 +3186,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
    trf_checkpoint_load, and call trf_trainer_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
-                         or the epochs of the corpus; or ranks have `seconds`, but no `agree`
+                         or the epochs of the corpus; ranks have `seconds`, but no `agree`; or
+                         TRF_METRIC_CUSTOM has no `custom`
      TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
@@ -3177,9 +3199,9 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
                                      const trf_batch *held_out, const trf_learn_options *options,
                                      trf_learn_report *report, trf_error *err);
 
-/* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
-   loss, but only while the score is no better than that of empty answers. */
+/* Records a validation; update is >= 1. Returns 2 for a new best score, 1 for an equal score with a
+   smaller loss, else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So
+   does a smaller loss, but only while the score is no better than that of empty answers. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
@@ -3193,9 +3215,10 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_average         call it before the first update with share 1, which begins the
-                                   average with the weights, and after each update with a share
-                                   above 0, at most 0.5. An average of a checkpoint goes on
+       trf_trainer_average         share 1 begins the average with the weights: call it so before
+                                   the first update, but not after loading a checkpoint with an
+                                   average. Call it after each update with a share above 0, at most
+                                   0.5
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
@@ -3217,10 +3240,10 @@ TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const t
 /* How much time a good model may cost. */
 typedef enum trf_effort {
     TRF_EFFORT_NORMAL = 0,
-    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, after which the rate falls to 0 */
-    TRF_EFFORT_BEST   = 2,      /* several models with consistency, and one that learns from them:
+    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, then a short cooldown to rate 0 */
+    TRF_EFFORT_BEST   = 2,      /* three models with consistency, and one that learns from them:
                                    about ten times as long. The model is as large and as fast as
-                                   that of NORMAL */
+                                   that of NORMAL. With ANY and NUMBERS: one model */
     TRF_EFFORT_COUNT
 } trf_effort;
 
@@ -3250,10 +3273,10 @@ typedef struct trf_recipe {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
-    int32_t teachers;                       /* BEST: train so many models by this recipe, each from
-                                               another seed, then one that has them as teachers; */
-    double teacher_share;                   /* see trf_trainer_set_teachers. trf_dataset_train does
-                                               all that. Others: 0 */
+    int32_t teachers;                       /* BEST: number of models that are trained first, each
+                                               from another seed, to teach the last one; else 0 */
+    double teacher_share;                   /* `share` of trf_trainer_set_teachers.
+                                               trf_dataset_train trains them all. Others: 0 */
     char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
@@ -3280,8 +3303,8 @@ typedef struct trf_token_choice {
                                            blanks words lose are characters then) */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
-       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
-                   it has no words
+       words       if the tenth has no words, or if at most 2 % of its words occur in none of the
+                   other lines, unless words lose blanks of more than 1 % of the targets
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
@@ -3326,12 +3349,13 @@ typedef struct trf_line {
 
 /* Why a pair is left out. */
 typedef enum trf_fault {
-    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or no tab */
+    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or not exactly one tab */
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
-    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice, not one for each
-                                   word; no number, or not as many as in the first pair */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice or has more than
+                                   1,000 bytes, not one for each word; no number, or not as many as
+                                   in the first pair */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
@@ -3377,8 +3401,8 @@ typedef struct trf_dataset_options {
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
-    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
-                                   -1: none; not read if you add pairs to hold out; default 0 */
+    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth of 20 or more,
+                                   at most 1,000; -1: none; not read if you add some; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
                                    go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
@@ -3392,8 +3416,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies,
-                                   given or by make_vocabs.
+                                   then takes only pairs to hold out, and needs vocabularies, given
+                                   or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     trf_device device;          /* of the recipe's configuration: threads, products, precision, a
@@ -3415,8 +3439,8 @@ typedef struct trf_dataset_options {
                               trf_error *err);
     /* Gets the ids of each pair instead of the corpus. A program may write them to a token file.
        The data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
-       holds nothing out, and takes no labels. trf_dataset_finish then makes neither recipe nor
-       corpus. default NULL */
+       holds nothing out, and takes no labels (TRF_E_UNSUPPORTED). trf_dataset_finish then makes
+       neither recipe nor corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
                        int32_t n_target, trf_error *err);
     void *user;                 /* of these calls */
@@ -3466,12 +3490,11 @@ typedef struct trf_data_results {
     trf_corpus *corpus;         /* the pairs to learn from */
     const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
     trf_token_facts facts, held_out_facts;      /* numbers of both */
-    int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
-                                   more of their chunks go on in the next one: long texts, files,
-                                   packed texts. The model reads all chunks behind BOS, so that a
-                                   sampler without a prompt begins in the middle of a text. For the
-                                   beginning of one give it EOS as the prompt: EOS ends the text
-                                   before, or leads a text that is cut */
+    int32_t stream;             /* 1: texts alone of a language model, of which a tenth or more of
+                                   the chunks go on in the next one: long texts, files, packed
+                                   texts. The model reads all chunks behind BOS. So a sampler
+                                   without a prompt begins in the middle of a text. To begin a text,
+                                   give it EOS as the prompt */
     const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
@@ -3494,7 +3517,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
    it. Before that it trains the recipe's teachers, with the seeds that follow. The model belongs to
    the caller; it is NULL after a failure, TRF_E_CANCELLED included. The report may be NULL.
-   TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no learning.noise. */
+   TRF_E_STATE: data with `pair`, or of TRF_DATA_SOURCES whose recipe has no learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);
 
@@ -3528,7 +3551,8 @@ TRF_API void trf_context_destroy(trf_context *context);
 /* y = scale * weight[id] + position (paper 3.4, 3.5). y: (rows, d). weight: (vocab, d); for
    backward at most 2^24 rows (TRF_E_LIMIT). Positions start again in every sequence. */
 typedef struct trf_embedding_options {
-    trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
+    trf_positions positions;    /* INTERLEAVED to NONE; others: TRF_E_INVALID_ARG. LEARNED: position
+                                   p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
     double scale;
     const trf_tensor *learned;  /* LEARNED only: (longest sequence + position_offset or more, d) */
@@ -3544,7 +3568,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 #endif
 
 /* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position
-   first + p. rule: neither LEARNED nor NONE. first: 0..2^20. At most 2^24 rows. */
+   first + p. rule: INTERLEAVED, HALVES_N1 or HALVES. first: 0..2^20. At most 2^24 rows. */
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err);
 
@@ -21079,7 +21103,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     size_t length = token ? strlen(token) : 0;
     int32_t id = -1;
-    if (!vocab) return TRF__UNK;
+    if (!vocab) return -1;
     if (vocab->pieces) id = trf__id_of_text(vocab, token, length);
     else if (vocab->finished) {
         id = trf__vocab_number(vocab, token, length);
@@ -40332,4 +40356,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3519549571
+// Made from the files in tools/header by `make header`. CRC of the lines above: 669809464

@@ -179,10 +179,10 @@ if [ -n "$whole" ]; then
 fi
 
 # The program that the page calls small is as small as it says.
-kb=$(sed -n 's/.* has \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
+kb=$(sed -n 's/.* is \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
 case $(uname -m) in
 x86_64)
-    check "README's program that only translates has about $kb KB, not $(wc -c <copy/raw) bytes" \
+    check "README's program that only translates is about $kb KB, not $(wc -c <copy/raw) bytes" \
         [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
 *) echo "left out: the size of a program" ;;
 esac

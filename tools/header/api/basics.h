@@ -5,11 +5,13 @@
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
 // Rules of all calls:
-//   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
+//   - ..._create and ..._copy make an object, and so do trf_model_load, trf_vocab_load,
+//     trf_checkpoint_load and trf_file_open. ..._destroy, of a file trf_file_close, ends it and
+//     accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
 //     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
-//     block. Only trf_train_check takes a NULL trf_config.
+//     block. A NULL trf_config is an error unless the comment of the call allows it.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -95,7 +97,8 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
             subwords allocates while it encodes: if threads share it, its alloc and free must be
             thread-safe.
    free     Gets the same number of `bytes` as alloc.
-   log      Gets one sentence without a newline. Without this hook the library is silent.
+   log      Gets one sentence without a newline; level: TRF_LOG_INFO or TRF_LOG_WARNING. Without
+            this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
             a training batch or of a decoded token and replays them, so there the hook is called
@@ -125,8 +128,8 @@ typedef enum trf_device_kind {
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
              attention do not. Where trf_device_text says "in 16 bits: vectors", training is no
-             faster than with FLOAT32. Whatever answers computes as with TRF_WEIGHTS_BF16, unless
-             its options ask for INT8.
+             faster than with FLOAT32. Readers, translators and samplers compute as with
+             TRF_WEIGHTS_BF16, unless their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU that has AMX for it if
              `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
@@ -138,21 +141,21 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
              build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
-             where AVX2 is, nor an OpenMP build (trf_device_text says so). Whatever answers:
-             BUILT_IN
-   CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
-             for the built-in product, use CBLAS for products with more than 512 rows; then the last
-             bits of an answer depend on its batch. Attention never uses it. In a build without
-             CBLAS: TRF_E_BACKEND
+             where AVX2 is, nor an OpenMP build (trf_device_text says so). Readers, translators and
+             samplers: BUILT_IN
+   CBLAS     as AUTO, whatever OpenBLAS it is. Readers, translators and samplers, whose weights are
+             packed for the built-in product, use CBLAS for products with more than 512 rows; then
+             the last bits of an answer depend on its batch. Attention never uses it. In a build
+             without CBLAS: TRF_E_BACKEND
    BUILT_IN  never CBLAS. Trains 3 to 9 % faster with AVX-512, and with the same bits on all
              machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
              product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
              the mean error is no larger than with BUILT_IN.
-             Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
-             matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
-             everything where trf_device_text does not say "AMX".
+             The built-in product computes the rest: smaller products; those inside attention;
+             samplers; training if no matrix has 8,192 numbers; TRF_PRECISION_BF16; weights of 8 or
+             16 bits; and everything where trf_device_text does not say "AMX".
              The last bits of a result depend on the processor. They also depend on the other
              sentences of the batch, as their rows count together.
              An infinite number, or one above 3.396e38, turns the results of its row or column into
@@ -169,11 +172,12 @@ typedef enum trf_products {
    the same dropout masks, and to have the same bits in all runs on one card with equal libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
-     - trainers, translators and samplers of a model with this config.device or
+     - trainers, readers, translators and samplers of a model with this config.device or
        trf_load_options.device,
      - contexts and updaters created with this device.
-   trf_train_options, trf_search and trf_sampling have a field `threads` too. If it is not 0, it is
-   used instead of trf_device.threads. Results are bit-identical for any number of threads.
+   trf_train_options, trf_reader_options, trf_search and trf_sampling have a field `threads` too. If
+   it is not 0, it is used instead of trf_device.threads. Results are bit-identical for any number
+   of threads.
    An object computes on the calling thread and on `threads` - 1 threads of its own.
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
@@ -208,14 +212,14 @@ TRF_API trf_device trf_device_default(void);
 /* Writes two lines, the second without a line break: what was built, and what computes on this
    device.
 
-       transformer.h 0.3.0, float, vectors of 64 bytes, CBLAS, threads
+       transformer.h 1.0.0, float, vectors of 16 bytes, CBLAS, threads, levels up to avx512
        avx512 vectors, 8 threads; products when training: CBLAS (why); in 16 bits: AMX; in 8 bits:
        AMX
 
-   The first has the version, the type of numbers, vector width, CBLAS, threads and columns, and
-   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
-   model logs a warning. The second has what multiplies matrices in training, and weights of 16 and
-   of 8 bits (trf_weights):
+   The first has the version, the type of numbers, vector width, CBLAS, threads, levels, columns,
+   CUDA, "no training" (TRF_NO_TRAIN), and "not optimised" if GCC or Clang compiled it without -O;
+   with such code, creating or loading a model logs a warning. The second has what multiplies
+   matrices in training, and weights of 16 and of 8 bits (trf_weights):
        training   "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products)
        16 bits    "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such
                   numbers are used, and large products are no faster than with FULL.

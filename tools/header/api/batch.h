@@ -89,8 +89,9 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
 
 /* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
    same number of tokens in each part. All parts together are the batch. *piece points into the
-   arrays of the batch, has its place, and an ordinal that counts the pairs in front of the part. A
-   part may be empty (both counts 0). A pair belongs to the part in which its middle token is:
+   arrays of the batch and has its place. Its ordinal counts the pairs in front of the part. For
+   micro-batches of one trainer set it to the batch's: the trainer counts their pairs itself. A part
+   may be empty (both counts 0). A pair belongs to the part in which its middle token is:
    floor(parts * (tokens before it + half its own) / all tokens), where a sequence counts its ids
    and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
@@ -103,9 +104,8 @@ typedef struct trf_token_facts {
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
-    int64_t changed;            /* data sets: targets that are another text when they are decoded,
-                                   and the line of the first one */
-    int64_t changed_line;
+    int64_t changed;            /* data sets: targets whose text encoding and decoding changes */
+    int64_t changed_line;       /* line of the first of them */
     int64_t outer_blanks;       /* data sets: sources that begin or end with a blank */
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
@@ -155,7 +155,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void);
        and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
      - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
        too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
-       once, in pieces of 1,024 pairs.
+       once, in blocks of 1,024 pairs.
      - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
        read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
      - Any number of processes may open the same file. A child process opens it for itself: it does

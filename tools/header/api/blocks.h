@@ -33,7 +33,8 @@ TRF_API void trf_context_destroy(trf_context *context);
 /* y = scale * weight[id] + position (paper 3.4, 3.5). y: (rows, d). weight: (vocab, d); for
    backward at most 2^24 rows (TRF_E_LIMIT). Positions start again in every sequence. */
 typedef struct trf_embedding_options {
-    trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
+    trf_positions positions;    /* INTERLEAVED to NONE; others: TRF_E_INVALID_ARG. LEARNED: position
+                                   p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
     double scale;
     const trf_tensor *learned;  /* LEARNED only: (longest sequence + position_offset or more, d) */
@@ -49,7 +50,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 #endif
 
 /* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position
-   first + p. rule: neither LEARNED nor NONE. first: 0..2^20. At most 2^24 rows. */
+   first + p. rule: INTERLEAVED, HALVES_N1 or HALVES. first: 0..2^20. At most 2^24 rows. */
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err);
 

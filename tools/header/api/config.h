@@ -188,22 +188,22 @@ typedef struct trf_config {
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24
-                                   if kind has an encoder; default 0: set it */
-    int32_t target_vocab;       /* the same for the target side; equal to source_vocab if both sides
-                                   share an embedding; default 0: set it */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
+                                   not read if kind has no encoder; default 0: set it */
+    int32_t target_vocab;       /* the same for targets and the decoder; equal to source_vocab if
+                                   both sides share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
                                    training data, EOS not counted: what the recipe sets. Unless
                                    max_length_b of trf_search is given, no answer is cut below it.
                                    0: unknown; 0..2^20; default 0 */
-    int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
-                                   pad, bos and unk may be -1: the model has none. bos may be eos
-                                   (GPT-2). Otherwise all differ. Batches need no padding. Answers
-                                   never contain pad, nor bos with decoder_start BOS unless it is
-                                   eos. A field that uses an id needs it: source_bos,
-                                   decoder_start, head */
+    int32_t pad, bos, eos, unk; /* special ids, below the size of each vocabulary that the kind has;
+                                   default 0, 1, 2, 3. pad, bos and unk may be -1: the model has
+                                   none. bos may be eos (GPT-2). Otherwise all differ. Batches need
+                                   no padding. Answers never contain pad, nor bos with decoder_start
+                                   BOS unless it is eos. A field that uses an id needs it:
+                                   source_bos, decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -211,11 +211,11 @@ typedef struct trf_config {
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
-    int32_t relative_buckets;   /* RELATIVE: numbers of a head. The encoder has half of them for
-                                   keys before a query, half for keys after it. The decoder has all
-                                   of them for keys before a query. Half of those of a side are for
-                                   one distance each, the others for ranges that grow with the
-                                   distance; even, 4..65536; default 32 */
+    int32_t relative_buckets;   /* RELATIVE: numbers of a head. In the encoder half of them are for
+                                   keys before a query, half for keys after it. In the decoder all
+                                   are for keys before a query. Half of the numbers for a direction
+                                   are for one distance each, the others for ranges that grow with
+                                   the distance; even, 4..65536; default 32 */
     int32_t relative_distance;  /* RELATIVE: keys at least so many positions away share the last
                                    bucket; more than half of relative_buckets, at most 2^20;
                                    default 128 */
@@ -227,11 +227,10 @@ typedef struct trf_config {
                                    model to longer sequences (linear scaling); 1e-3..1e6;
                                    default 1 */
     int32_t rotary_trained;     /* ROTARY: a length n for which slow pairs alone are scaled (Llama
-                                   3.1: 8192, with rotary_scale 8). Pairs that turn rotary_high
-                                   times or more in n positions are not scaled, those that turn
-                                   rotary_low times or fewer are; between them the angle goes from
-                                   one to the other in proportion to the turns. 0: all pairs are
-                                   scaled; 0..2^20; default 0 */
+                                   3.1: 8192, with rotary_scale 8). Pairs with rotary_high turns or
+                                   more in n positions are not scaled. Those with rotary_low turns
+                                   or fewer are. Between the two, the scaling grows linearly as the
+                                   turns decrease. 0: all pairs are scaled; 0..2^20; default 0 */
     double rotary_low, rotary_high;     /* for rotary_trained, low below high; 0..1e6; default 1
                                    and 4 */
     trf_rotary_pairs rotary_pairs;      /* default TRF_ROTARY_HALVES */
@@ -262,9 +261,11 @@ typedef struct trf_config {
     trf_embedding_init embedding_init;      /* default TRF_EMBEDDING_NORMAL_D */
     int32_t source_bos;         /* 1: the library begins every source with BOS: [CLS] in BERT;
                                    default 0 */
-    int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
-    int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
-                                   0: n ids are n rows; you add EOS; decoding still stops at it */
+    int32_t source_eos;         /* 1: the library ends every source with EOS: [SEP] in BERT;
+                                   default 1 */
+    int32_t target_eos;         /* 1: the library ends every target with EOS, so that n ids are n +
+                                   1 rows; default 1. 0: n ids are n rows; you add EOS; decoding
+                                   still stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
     int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
                                    without the start id before it, as GPT-2's and Qwen 2's are
@@ -278,7 +279,7 @@ typedef struct trf_config {
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
                                    else 0; default 0 */
-    trf_label_kind label_kind;  /* not ONE_OF: with MEAN and FIRST alone; default
+    trf_label_kind label_kind;  /* ANY and NUMBERS need head MEAN or FIRST; default
                                    TRF_LABELS_ONE_OF */
     int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
@@ -290,9 +291,10 @@ typedef struct trf_config {
                                    prediction has 2 labels. Both heads learn from the same batch
                                    (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
                                    default 0 */
-    int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
-                                   Sources may contain it. -1: pad is the mask, and sources may
-                                   contain pad. -1 with other heads; default -1 */
+    int32_t mask;               /* MASKED: the id that stands for a hidden token, none of pad, bos
+                                   and eos: [MASK] in BERT. Sources may contain it. -1: pad is the
+                                   mask, and sources may contain pad. -1 with other heads;
+                                   default -1 */
     uint64_t seed;              /* of the initial weights, any value; default 1 */
     trf_device device;          /* not stored in files; default trf_device_default() */
     trf_hooks hooks;            /* not stored in files; default none */

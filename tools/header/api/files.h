@@ -62,6 +62,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
+/* What the pairs so far are, and the mark of the last one. NULL: file is NULL. */
 TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
 
 // -----------------------------------------------------------------------------------------------
@@ -115,8 +116,8 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* How a model or a checkpoint is saved. NULL, or a struct of zeros: the defaults. */
 typedef struct trf_save_options {
-    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL;
-                                   default TRF_WEIGHTS_FULL */
+    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL (else
+                                   TRF_E_INVALID_ARG); default TRF_WEIGHTS_FULL */
     void *memory;               /* in place of a path, which is NULL then: gets the bytes of the
                                    file. NULL if size is 0: `bytes` is all that is wanted */
     size_t size;                /* of memory. If the file is longer, nothing is written, and the

@@ -31,8 +31,8 @@
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_trainer_learn            training with any trainer and corpus
-//     trf_trainer_average, trf_early_stopping     for your own loop around trf_trainer_step
+//     trf_trainer_learn    training with any trainer and corpus
+//     trf_trainer_average, trf_early_stopping    for your own loop around trf_trainer_step
 //
 // C declares types before their use, so a program's first calls come last: see trf_data_kind.
 // -----------------------------------------------------------------------------------------------
@@ -82,8 +82,8 @@ typedef struct trf_learn_state {
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
     /* The plan of a run with `seconds` or `fit`; 0: there is none. A run that goes on keeps it. */
-    int64_t planned, fits;              /* updates in all: as the first updates were timed; less
-                                           the time of validations */
+    int64_t planned, fits;              /* updates in all, without the time of validations and
+                                           with it */
     int64_t valid_every;                /* replaces the option; 0: it does not */
     int64_t cooldown, ends;             /* 0, or the update behind which the rate falls, and the
                                            last one */
@@ -139,7 +139,7 @@ typedef struct trf_learn_options {
        default NULL: not called */
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
-       the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
+       a validation that is the best so far, at the end, after TRF_E_CANCELLED, and after another
        failure if there were updates, except TRF_E_NONFINITE: its weights do not recover. Save a
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
@@ -177,9 +177,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average (trf_trainer_average). held_out may have any
-   size: it is divided into batches within the trainer's limits. The report may be NULL. Another
-   call continues from the weights in the model, with Adam's last moments.
+   in the model, are the moving average (trf_trainer_average). held_out may have any size: it is
+   divided into batches within the trainer's limits. The report may be NULL. Another call continues
+   from the weights in the model, with Adam's last moments.
 
    It takes memory beside the trainer's: twice that of the weights for `ema`, once or twice for the
    best ones.
@@ -187,7 +187,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
    trf_checkpoint_load, and call trf_trainer_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
-                         or the epochs of the corpus; or ranks have `seconds`, but no `agree`
+                         or the epochs of the corpus; ranks have `seconds`, but no `agree`; or
+                         TRF_METRIC_CUSTOM has no `custom`
      TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
@@ -199,9 +200,9 @@ TRF_API trf_status trf_trainer_learn(trf_trainer *trainer, trf_corpus *corpus,
                                      const trf_batch *held_out, const trf_learn_options *options,
                                      trf_learn_report *report, trf_error *err);
 
-/* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
-   loss, but only while the score is no better than that of empty answers. */
+/* Records a validation; update is >= 1. Returns 2 for a new best score, 1 for an equal score with a
+   smaller loss, else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So
+   does a smaller loss, but only while the score is no better than that of empty answers. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
@@ -215,9 +216,10 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
    Polyak and Juditsky 1992 take the uniform mean.
    The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
 
-       trf_trainer_average         call it before the first update with share 1, which begins the
-                                   average with the weights, and after each update with a share
-                                   above 0, at most 0.5. An average of a checkpoint goes on
+       trf_trainer_average         share 1 begins the average with the weights: call it so before
+                                   the first update, but not after loading a checkpoint with an
+                                   average. Call it after each update with a share above 0, at most
+                                   0.5
        trf_trainer_use_average     1: the model gets the average, so that you can validate or save
                                    it; 0: it gets the weights back, to the bit. An update between
                                    the two goes on from the average, and 0 then changes nothing
@@ -239,10 +241,10 @@ TRF_API trf_status trf_translator_error_rate(trf_translator *translator, const t
 /* How much time a good model may cost. */
 typedef enum trf_effort {
     TRF_EFFORT_NORMAL = 0,
-    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, after which the rate falls to 0 */
-    TRF_EFFORT_BEST   = 2,      /* several models with consistency, and one that learns from them:
+    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, then a short cooldown to rate 0 */
+    TRF_EFFORT_BEST   = 2,      /* three models with consistency, and one that learns from them:
                                    about ten times as long. The model is as large and as fast as
-                                   that of NORMAL */
+                                   that of NORMAL. With ANY and NUMBERS: one model */
     TRF_EFFORT_COUNT
 } trf_effort;
 
@@ -272,10 +274,10 @@ typedef struct trf_recipe {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
-    int32_t teachers;                       /* BEST: train so many models by this recipe, each from
-                                               another seed, then one that has them as teachers; */
-    double teacher_share;                   /* see trf_trainer_set_teachers. trf_dataset_train does
-                                               all that. Others: 0 */
+    int32_t teachers;                       /* BEST: number of models that are trained first, each
+                                               from another seed, to teach the last one; else 0 */
+    double teacher_share;                   /* `share` of trf_trainer_set_teachers.
+                                               trf_dataset_train trains them all. Others: 0 */
     char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
@@ -302,8 +304,8 @@ typedef struct trf_token_choice {
                                            blanks words lose are characters then) */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
-       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
-                   it has no words
+       words       if the tenth has no words, or if at most 2 % of its words occur in none of the
+                   other lines, unless words lose blanks of more than 1 % of the targets
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
@@ -348,12 +350,13 @@ typedef struct trf_line {
 
 /* Why a pair is left out. */
 typedef enum trf_fault {
-    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or no tab */
+    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or not exactly one tab */
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
-    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice, not one for each
-                                   word; no number, or not as many as in the first pair */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice or has more than
+                                   1,000 bytes, not one for each word; no number, or not as many as
+                                   in the first pair */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
@@ -399,8 +402,8 @@ typedef struct trf_dataset_options {
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
-    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
-                                   -1: none; not read if you add pairs to hold out; default 0 */
+    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth of 20 or more,
+                                   at most 1,000; -1: none; not read if you add some; default 0 */
     int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
                                    go on with a run of 0.2 or the first versions 0.3; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
@@ -414,8 +417,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies,
-                                   given or by make_vocabs.
+                                   then takes only pairs to hold out, and needs vocabularies, given
+                                   or by make_vocabs. TRF_E_UNSUPPORTED: data with labels.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     trf_device device;          /* of the recipe's configuration: threads, products, precision, a
@@ -437,8 +440,8 @@ typedef struct trf_dataset_options {
                               trf_error *err);
     /* Gets the ids of each pair instead of the corpus. A program may write them to a token file.
        The data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
-       holds nothing out, and takes no labels. trf_dataset_finish then makes neither recipe nor
-       corpus. default NULL */
+       holds nothing out, and takes no labels (TRF_E_UNSUPPORTED). trf_dataset_finish then makes
+       neither recipe nor corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
                        int32_t n_target, trf_error *err);
     void *user;                 /* of these calls */
@@ -488,12 +491,11 @@ typedef struct trf_data_results {
     trf_corpus *corpus;         /* the pairs to learn from */
     const trf_batch *held_out;  /* the pairs that are held out; NULL: none */
     trf_token_facts facts, held_out_facts;      /* numbers of both */
-    int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
-                                   more of their chunks go on in the next one: long texts, files,
-                                   packed texts. The model reads all chunks behind BOS, so that a
-                                   sampler without a prompt begins in the middle of a text. For the
-                                   beginning of one give it EOS as the prompt: EOS ends the text
-                                   before, or leads a text that is cut */
+    int32_t stream;             /* 1: texts alone of a language model, of which a tenth or more of
+                                   the chunks go on in the next one: long texts, files, packed
+                                   texts. The model reads all chunks behind BOS. So a sampler
+                                   without a prompt begins in the middle of a text. To begin a text,
+                                   give it EOS as the prompt */
     const char *labels;         /* all labels in byte order, one per line; NULL: none, or numbers */
     trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
 } trf_data_results;
@@ -516,6 +518,6 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
    it. Before that it trains the recipe's teachers, with the seeds that follow. The model belongs to
    the caller; it is NULL after a failure, TRF_E_CANCELLED included. The report may be NULL.
-   TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no learning.noise. */
+   TRF_E_STATE: data with `pair`, or of TRF_DATA_SOURCES whose recipe has no learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);

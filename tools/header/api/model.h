@@ -7,7 +7,7 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data. A trainer changes its weights; translators and samplers read them.
+// A model is data. A trainer changes its weights; readers, translators and samplers read them.
 // -----------------------------------------------------------------------------------------------
 
 /* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
@@ -29,8 +29,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                     const trf_model_options *options, trf_error *err);
 /* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
-/* Destroy the model's trainers, translators and samplers first. */
+/* Destroy the model's trainers, readers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
+/* Its configuration. NULL: model is NULL. */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 
 /* How large a model is: the number of weights in each of its parts, and its bytes. A tied matrix
@@ -84,8 +85,8 @@ TRF_API const trf_vocab *trf_model_vocab(const trf_model *model, trf_side side);
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
      - You can set texts until a model has 65,000 of them, or 1 MiB in all, keys included. A file
        may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
-   Call it before threads share the model. The model may have a trainer and translators. Each call
-   copies all texts once. */
+   Call it before threads share the model. The model may have a trainer, readers, translators and
+   samplers. Each call copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
                                           const char *value /* or NULL */, trf_error *err);
 /* Text `index`, from 0 on, in byte order of the keys. 1: there is one; 0: both are NULL. Pointers
@@ -101,7 +102,7 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
-   once. You may write through the view only while the model has no trainer, translator or sampler:
+   once. Write through the view only while the model has no trainer, reader, translator or sampler:
    these keep copies of the weights and would not see the change. If the model has a trainer, write
    through trf_trainer_tensor. With an index out of range the view has neither data nor elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
@@ -123,8 +124,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    3.396e38 on in BF16); `what` is the tensor and `where` the index of the weight. In INT8: a weight
    is infinite or NaN; `where` is the index of its row.
 
-   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
-   and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
+   In readers, translators and samplers (`weights` of their options): FULL, BF16 and INT8. BF16 and
+   INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL. Answers differ slightly from those of FULL.
    BF16  weights, and activations that products read, are rounded to the nearest number, ties to
          even. The products inside attention stay FULL, but for one case: with AMX, if d_head is a
@@ -141,22 +142,21 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
    TRF_E_STATE: the model is packed in another format (trf_model_pack). */
 typedef enum trf_weights {
-    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
+    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build: trf_model_save's default */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
     TRF_WEIGHTS_INT8 = 3,       /* integers -127 to 127, times the scale of a row */
     TRF_WEIGHTS_COUNT
 } trf_weights;
 
-/* Packs the weights of all matrix products into the form that translators and samplers compute
-   with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
-   of objects that were created with these weights, with one exception: where CBLAS multiplies
-   (TRF_PRODUCTS_CBLAS, or AUTO on SSE2), it needs the unpacked weights. So with FULL, calls with
-   more than 512 rows (trf_products) may differ in the last bits. weights: FULL, BF16 or INT8
-   (trf_weights).
-     - Call it before the model has a translator or sampler.
-     - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
+/* Packs the weights of all matrix products into the form that readers, translators and samplers
+   compute with, and frees the unpacked ones. These objects then share the packed weights instead of
+   making copies, so each of them is smaller by the weights. Answers are bit-identical to those of
+   objects that were created with these weights, with one exception: TRF_PRODUCTS_CBLAS needs the
+   unpacked weights. So with it and FULL, calls with more than 512 rows (trf_products) may differ in
+   the last bits. weights: FULL, BF16 or INT8 (trf_weights).
+     - Call it before the model has a reader, translator or sampler.
+     - They then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
        weights have no data. Saving writes a packed file (trf_model_save).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
@@ -169,8 +169,9 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
                                  trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
-   The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
-   configuration differs in more than seed, device and hooks: field `what` of model `where`. */
+   The model may be one of them. It must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: a configuration differs in more than seed, trained_source, trained_target, device
+   and hooks: field `what` of model `where`. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -180,7 +181,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
      - head.bias, if it has an element per label in one model and per token in the other.
    The layer of a FIRST head starts from that of a second head, if `from` has one (BERT's pooler).
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
-   else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
-   parameters of one name differ in columns; nothing was copied. */
+   else, also in device. `model` must not have a trainer, reader, translator or sampler.
+   TRF_E_SHAPE: two parameters of one name differ in columns; nothing was copied. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err);

@@ -75,7 +75,8 @@ TRF_API void trf_reader_destroy(trf_reader *reader);
 
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
    config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
-   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head. TRF_E_SHAPE: the
+   tensor has another shape.
 
        heads MEAN and FIRST            (sequences, n_labels)
        head TOKENS                     (ids, n_labels); there is no row for EOS
@@ -104,7 +105,8 @@ typedef enum trf_pooling {
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
    vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
    rows gets zeros, and a vector of length 0 stays.
-   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several. */
+   TRF_E_INVALID_ARG: no such pooling. TRF_E_STATE: there is no encoder, or there are several.
+   TRF_E_SHAPE: `vectors` has another shape. */
 TRF_API trf_status trf_reader_embed(trf_reader *reader, const trf_sequences *sources,
                                     trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                                     trf_error *err);
@@ -134,8 +136,8 @@ typedef enum trf_attention_kind {
 /* What trf_reader_read gives: a sum of these. The encoder's need no targets in the batch.
 
    Rows        Each id of the batch has a row, and so has each EOS that the library adds. Row t of a
-               target (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts
-               id t. If target_eos is 1, the last row predicts EOS.
+               target (t = 0, 1, ...) is computed from the start id and ids 0..t-1, and predicts id
+               t. If target_eos is 1, the last row predicts EOS.
    States      Like Hugging Face's hidden_states. State 0 is the input of the first layer: embedding
                plus position. State i + 1 is the output of layer i. The last state has passed the
                final norm, if there is one; it equals ENCODED or DECODED.

@@ -14,8 +14,7 @@
 // log-probabilities are the same to the last bit, whatever
 //   - the number of threads is,
 //   - the budgets of the calls are, even if the session is saved and loaded between them,
-//   - the other sequences of the batch are. For an encoder-decoder this holds only on a device that
-//     never uses CBLAS (trf_products).
+//   - the other sequences of the batch are; for an encoder-decoder not with TRF_PRODUCTS_CBLAS.
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
@@ -95,10 +94,11 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
        (trf_sampling.seed). */
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
-/* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
-   number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
-   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
-   +infinity or NaN, or no token may be drawn, in sequence `where`. TRF_E_STATE: none has begun. */
+/* Draws up to `budget` (>= 0) tokens for every sequence that has not ended. *live (may be NULL) is
+   the number of sequences that still have not ended after the call. That holds after a failure too:
+   the tokens drawn so far stay, and the next call continues.
+   TRF_E_NONFINITE: a logit is +infinity or NaN, or no token may be drawn, in sequence `where`.
+   TRF_E_STATE: none has begun, and *live is 0. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next

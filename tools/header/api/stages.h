@@ -55,11 +55,10 @@
 //     trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
 //     its model and its trainer again; then call trf_stage_create.
 //   - trf_model_copy_weights copies between stages and whole models, in both directions. So it
-//   gives
-//     a stage the weights of a loaded model, and makes one model of all stages.
-//   - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
-//     trf_model_average, trf_model_pack, and of the calls with a trainer trf_trainer_step,
-//     trf_trainer_forward_backward and trf_trainer_evaluate.
+//     gives a stage the weights of a loaded model, and makes one model of all stages.
+//   - Everything else needs a whole model (TRF_E_STATE): readers, translators, samplers,
+//     trf_model_save, trf_model_average, trf_model_pack, and of the calls with a trainer
+//     trf_trainer_step, trf_trainer_forward_backward and trf_trainer_evaluate.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
@@ -70,7 +69,8 @@ typedef struct trf_stage trf_stage;
    memory that is needed only during a call exists once. Limits, dropout, recompute and hooks are
    those of the trainer's options. parts must be 0. If n_ranks is not 1, the ranks are copies of
    this stage, which compute other pairs. A trainer has at most one stage, which must be destroyed
-   before it. A whole model may have one too: then its two passes are separate calls.
+   before it. TRF_E_STATE: it has one already, or teachers, or gradients. A whole model may have one
+   too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
    a function like trf_train_options.all_reduce, and may be the same one. trf_trainer_update calls

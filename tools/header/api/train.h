@@ -95,10 +95,9 @@ typedef struct trf_train_options {
        That is the formula on the first page of the authors' program. In the paper, and in their
        program for translation, both losses are added up instead: their a of 5 is 2.5 here. Both
        losses are smoothed. With sequence_labels their divergence counts too, averaged as their loss
-       is. Masks: those of the first pass are the usual ones, and in the second one a sequence has
-       the number that it has in the step plus 2^31. Evaluating computes once. Without any dropout
-       it changes nothing, which a warning says. An update takes twice the time and twice the memory
-       for activations */
+       is. Masks: the first pass has the usual ones; in the second pass the number of each sequence
+       in the step is 2^31 larger. Evaluating computes once. Without any dropout it changes nothing,
+       which a warning says. An update takes twice the time and twice the memory for activations */
     double consistency;
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
@@ -136,13 +135,14 @@ typedef struct trf_train_options {
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
        come with slices in a fixed order, last layer first. trf_trainer_step on the CPU calls it
-       with a layer's slice as soon as backward has finished it; in all other cases the optimizer
-       step calls it. It may return before the sum is done if all_reduce_end waits for it. Return
-       non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
-       cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
-       NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
-       first sum of an update a training call does not ask hooks.cancel any more. examples/ranks.c
-       has a function for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
+       with a layer's slice as soon as backward has finished it; else trf_trainer_update or
+       trf_updater_step calls it. It may return before the sum is done if all_reduce_end waits for
+       it. Return non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a
+       GPU, the cudaStream_t on which to queue the sum; you need not wait until it is done. On the
+       CPU it is NULL. If a call fails on one rank, make the others stop: they wait for its sums.
+       After the first sum of an update a training call does not ask hooks.cancel any more.
+       examples/ranks.c has one for threads, one for NCCL. default NULL, allowed only if n_ranks is
+       1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
                                            Called after the slices of each part. Non-zero: failed.
@@ -171,7 +171,7 @@ TRF_API trf_train_options trf_train_defaults(void);
 TRF_API void trf_set_conventions(trf_config *config, trf_train_options *training,
                                  trf_conventions conventions);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
-/* Learning rate of update `step`. */
+/* Learning rate of update `step`, from 1 on. d_model is read with TRF_NOAM alone. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
@@ -188,8 +188,8 @@ typedef struct trf_step_report {
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced. ANY: share of sequences of which exactly the
                                    labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
-    int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
-                                   it. Target tokens are those that are predicted */
+    int64_t source_tokens, target_tokens;       /* ids, and the BOS and EOS that the library adds.
+                                   Target tokens are those that are predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -230,7 +230,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 /* Makes one update: trf_trainer_forward_backward, then trf_trainer_update. */
 TRF_API trf_status trf_trainer_step(trf_trainer *trainer, const trf_batch *batch,
                                     trf_step_report *report, trf_error *err);
-/* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
+/* Adds the gradients of one micro-batch. They are sums over tokens; trf_trainer_update takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
    for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
    micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
@@ -260,6 +260,7 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *pairs,
                                         trf_noise *noise, trf_step_report *report, trf_error *err);
 
+/* The options in use. NULL: trainer is NULL. */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
@@ -292,7 +293,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
    They must outlive the trainer, or the next call of this function, and their weights must not
    change.
      - n 0 takes the teachers away.
-     - An update takes the time of their forward passes more, and memory for (target rows,
+     - An update also takes the time of their forward passes, and memory for (target rows,
        target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
      - report.loss is this loss, and nll is as always. trf_trainer_evaluate and validation have no
        teachers. Labels of sequences (sequence_labels) keep their loss.
@@ -316,7 +317,8 @@ typedef enum trf_trained {
    reads it. It has neither data nor elements if there is no such thing. */
 TRF_API trf_tensor trf_trainer_tensor(trf_trainer *trainer, trf_trained which, int32_t index);
 
-/* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
+/* Saves the model with its vocabularies, Adam's moments, schedule, random numbers, what is frozen,
+   the moving average, the state and best weights of trf_trainer_learn, and the position in the
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -325,7 +327,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
    (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
    checkpoint. NULL training: the stored options, except that
-     - limits are at most the defaults,
+     - limits are at most 4,096 tokens a side, 256 sequences and longest 128 (0 stays 0),
      - hooks and device are those of the load options, and threads is 0,
      - there are no ranks and no all_reduce. */
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
@@ -337,10 +339,10 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). NULL trainer: to the
-   first batch of the first epoch; the same batches follow again, in the same order. TRF_E_STATE:
-   the pairs or the options differ from those of the stored position (epochs and max_length are
-   allowed to differ), or the trainer has no position. */
+   has not used (discard the gradients first). NULL trainer: to the first batch of the first epoch;
+   the same batches follow again, in the same order. TRF_E_STATE: the pairs or the options differ
+   from those of the stored position (epochs and max_length are allowed to differ), or the trainer
+   has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -348,9 +350,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
    code that updates a model's weights. The tensors are in the host's memory; each step copies
    weights and gradients to the device, and the weights back. Every call must bring tensors of the
    same sizes, otherwise TRF_E_SHAPE.
-   d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
-   optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
-   schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
+   n is 1..2^20. d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used:
+   the optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all),
+   the schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model, const trf_train_options *options,

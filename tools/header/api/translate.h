@@ -58,8 +58,8 @@ typedef enum trf_at_limit {
      - Each phrase has occurrences of its own. If it is listed twice, it must occur twice; one that
        lies in another phrase of the list must occur once more than the other one has it. Only ends
        of phrases may overlap: "a b" and "b c" are both in "a b c".
-     - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
-       of one that it is in those behind which the rest of a copy is still missing.
+     - A hypothesis has met the tokens of a phrase's complete occurrences, as many as are wanted,
+       and, of an occurrence that it has begun, the tokens of a copy less those still missing.
      - EOS is not chosen before all tokens are met.
      - In each step every hypothesis is also continued with the first tokens of a copy of every
        phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
@@ -67,14 +67,14 @@ typedef enum trf_at_limit {
        few tokens as there are from any byte of it on.
      - The continuations are grouped by how many tokens they have met. The beam's places go to the
        best continuation of each group, in the order of these, and then to the best that are left.
-       Before those for which the length limit leaves no room to meet the others, and before those
-       that do not go on with a phrase though EOS was the likeliest token. A beam as wide as all
-       continuations finds the best answer that contains all phrases. With beam 1 phrases that the
-       model does not write come at its end.
+       Last come those that do not go on with a phrase though EOS was the likeliest token, and
+       behind them those for which the length limit leaves no room to meet the others. A beam as
+       wide as all continuations finds the best answer that contains all phrases. With beam 1
+       phrases that the model does not write come at its end.
      - A hypothesis with a phrase too often (trf_required.exactly) lives only if there is no other.
-     - Answers that have met more rank before others, whatever their scores, and those with too much
-       last. Only answers at the length limit may lack phrases: if there is no room, or if another
-       rule bans a token of one. Such a rule wins, and so does a forced EOS. */
+     - Answers are ranked by how many tokens they have met, then by score. Those that have a phrase
+       too often come last. Only answers at the length limit may lack phrases: if there is no room,
+       or if another rule bans a token of one. Such a rule wins, and so does a forced EOS. */
 
 /* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
    list. EOS may be among them, and an id may occur twice. n: 0..16. */
@@ -121,10 +121,10 @@ typedef struct trf_search {
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1.
-                                   -1: b is 20, and answers (in a decoder-only model with their
-                                   prompts) may always be a quarter longer than the longest target
-                                   of training (config.trained_target), and more in proportion
-                                   behind a longer source than any of training. default -1 */
+                                   -1: b is 20, and the limit is at least 5/4 of the longest target
+                                   of training (config.trained_target), in a decoder-only model with
+                                   the prompt. If a source is longer than config.trained_source,
+                                   this minimum grows in proportion. default -1 */
     /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
        and penalized tokens keep their share of the softmax. A forced token (of a prefix,
        forced_first, EOS at the limit) comes whatever the other rules say.
@@ -176,14 +176,13 @@ typedef struct trf_search {
                                    negative one (Keskar et al. 2019), and S does not change;
                                    1e-6..1e6; 1: off; default 1 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
-                                   first. When one is done, the next takes its slot. Fewer are
+                                   first. When one is done, the next takes its place. Fewer are
                                    searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
-                                   0: at most 32, and so few that the cancel hook, which is not
-                                   called inside a matrix product, stops a translation soon: the
-                                   largest product, all hypotheses times the vocabulary's matrix,
-                                   then has at most 512 rows and takes at most about half a second
-                                   on the CPU, unless it is one sentence's. >= 0; default 32 */
+                                   0: at most 32 sentences and 512 hypotheses, and on the CPU so few
+                                   that their product with the vocabulary's matrix takes at most
+                                   about half a second, unless one sentence takes more: the cancel
+                                   hook is not called inside a product. >= 0; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
@@ -239,7 +238,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *
    ensemble.rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
-   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
+   PAPER, FAIRSEQ and MARIAN with their formulas; tools/convert/programs.py compares FAIRSEQ and
+   MARIAN with their programs, one model and several. >>search lists the differences that remain. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -253,9 +253,9 @@ typedef enum trf_search_rule {
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
 /* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). NO_TOKEN: only in a
-   search. No token was allowed, by `banned`, no_repeat_ngram or min_length or since the logits were
-   not finite, and no other answer was there. The answer is what there was before; its
-   log-probability and its score are minus infinity. */
+   search: `banned`, no_repeat_ngram, min_length or logits that were not finite left no token, and
+   there was no other answer. The answer has the tokens before that; its log-probability and its
+   score are minus infinity. */
 typedef enum trf_ended {
     TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_NO_TOKEN = 3,
     TRF_ENDED_COUNT
@@ -264,10 +264,11 @@ typedef enum trf_ended {
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
    the target tokens for a thousand source tokens of training (trf_dataset_create_model sets it). */
 enum {
-    TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
-                                   all, and the source has nothing of the kind */
-    TRF_DOUBT_SHORT = 2,        /* none, or less than a third of what its source lets expect */
-    TRF_DOUBT_LONG = 4          /* more than three times as much */
+    TRF_DOUBT_REPEATS = 1,      /* 1 to 64 ids occur four times or more in a row, 12 tokens or more
+                                   in all, and the source has nothing of the kind */
+    TRF_DOUBT_SHORT = 2,        /* no tokens, or less than a third of the number expected from the
+                                   source, and 8 or more fewer */
+    TRF_DOUBT_LONG = 4          /* more than three times that number, and 12 or more above it */
 };
 
 typedef struct trf_hypothesis {

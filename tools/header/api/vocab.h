@@ -102,9 +102,9 @@ TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path,
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
-   symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
-   have one, the longest of those that begin at the same character. Models have copies, which do not
-   change.
+   symbol, such as "%s", of at most 256 bytes. Where a text of characters has a symbol, that is one
+   token; of those that begin at the same character the longest counts. Models have copies, which do
+   not change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
@@ -116,6 +116,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
+/* TRF_WORDS if vocab is NULL. */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 /* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. "": no
    token has this id (trf_piece_ids). */
@@ -125,8 +126,8 @@ TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
-   the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; SentencePiece takes them for U+FFFD.
+   the call fails with TRF_E_LIMIT. ids may be NULL if capacity is 0. Bytes that are not UTF-8 fail
+   with TRF_E_FORMAT and their offset; SentencePiece takes them for U+FFFD.
    special 0: for texts of users, in which no text is a special token.
    special 1, with byte-level BPE (else TRF_E_UNSUPPORTED): for prompts that the program writes. The
    texts of special tokens, and of others that were added to the vocabulary, are read as these
@@ -141,8 +142,9 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
-   call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
-   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number `where` is out of range. */
+   call fails with TRF_E_LIMIT. text may be NULL if size is 0. Subwords that are bytes may produce a
+   NUL inside the text: *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: id number
+   `where` is out of range. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 

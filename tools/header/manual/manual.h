@@ -65,9 +65,10 @@
 //     corpus         pairs of ids, in memory or in a token file, delivered as batches [trf_corpus]
 //     token file     pairs of ids on a disk [trf_token_file]
 //     epoch          one pass over a corpus
-//     part           some pairs of a batch, used as a batch of their own: the share of one rank,
-//                    or a micro-batch [trf_batch_part]
-//     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
+//     part           some pairs of a batch, used as a batch of their own: the share of one rank
+//                    [trf_batch_part]
+//     position       1. of a token in its sequence, from 0. 2. of a batch in its corpus: the
+//                    numbers of its epoch and batch [trf_place]
 //     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
 //                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
@@ -88,9 +89,10 @@
 //     updater        the optimizer alone [trf_updater]
 //
 //   Answers
+//     reader         forward passes with one model [trf_reader]
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
-//     ensemble       a translator or a sampler of several models (>>api-read)
+//     ensemble       a reader, a translator or a sampler of several models (>>api-read)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -120,17 +122,18 @@
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
-//               1 and a label_kind [trf_reader_rank]
+//               1, label_kind ANY or NUMBERS [trf_reader_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1; bare_prompts 1
-//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2
-//               and SmolLM: bare_prompts 1
-//     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
-//     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2 and
+//               SmolLM: bare_prompts 1; Qwen 2: qkv_bias 1
+//     All but Marian have scale_embeddings 0. final_norm: BOTH with pre-norm, NONE with post-norm.
+//     Pegasus is Marian with pre-norm; Megatron-BERT is BERT with pre-norm and without
+//     embedding_norm.
 //
 // ERRORS
 //   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
@@ -161,14 +164,16 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, trf_stage  one
-//     trf_translator, trf_sampler          one per object; several objects that share a model may
-//                                          compute at the same time
+//     trf_trainer, trf_stage               one
+//     trf_reader, trf_translator,          one per object; several objects that share a model may
+//     trf_sampler                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
-//     trf_updater, trf_context, trf_file   one
+//     trf_token_file, trf_updater          one
+//     trf_context, trf_file                one
 //     calls that take no object            any number
 //
-//     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
+//     (1) by its readers, translators and samplers, trf_model_copy, trf_model_save, views of
+//         parameters
 //     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
 //         trf_model_average, trf_model_copy_weights, trf_model_pack, writing weights through a
 //         view
@@ -176,16 +181,17 @@
 //
 //   To serve many requests, share one model, and give each thread a translator with threads = 1.
 //   Two translators of a tiny model are up to a third faster than one with two threads. After
-//   trf_model_pack all translators read the same packed weights.
+//   trf_model_pack all readers, translators and samplers read the same packed weights.
 //   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
-//   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
-//   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
+//   The CUDA backend has run on one card, an H200 with CUDA 13.0, except today's attention kernels;
+//   speed and limits are in tools/bench/gpu.md. Elsewhere the tests run the source of its kernels
+//   on the CPU.
 //
 //   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100 or
 //      H200; use your card's number.
-//   2. Choose the device of the model. Its trainers, translators and samplers compute there.
+//   2. Choose the model's device. Its trainers, readers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
 //        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */

@@ -55,7 +55,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     size_t length = token ? strlen(token) : 0;
     int32_t id = -1;
-    if (!vocab) return TRF__UNK;
+    if (!vocab) return -1;
     if (vocab->pieces) id = trf__id_of_text(vocab, token, length);
     else if (vocab->finished) {
         id = trf__vocab_number(vocab, token, length);
