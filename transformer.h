@@ -25601,8 +25601,8 @@ TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
     return trf__pass_backward(t->pass, t->options, may_cancel, err);
 }
 
-/* The shape names everything that decides which ops follow: a device plays its recording again
-   only for the same numbers. */
+/* Both passes of a batch, or one, with the random numbers of its step. The shape names everything
+   that decides which ops follow: a device plays its recording again only for the same numbers. */
 TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, int which,
                                    trf_error *err)
 {
@@ -25621,7 +25621,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     shape.decoder_spans = pass->decoder.n_self;
     shape.decoder_groups = pass->decoder.n_groups;
     shape.decoder_longest = pass->decoder.max_queries;
-    return trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    trf_status status = trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
+    pass->run.now = NULL;
+    return status;
 }
 
 #endif
@@ -26560,26 +26563,17 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 
 // >>step-batch     one batch: its parts, its gradients, its place in the data
 
-/* Both passes of a batch, or one, with its random numbers. */
-TRF__FN trf_status trf__run_passes(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
                                       trf_error *err)
 {
     trf__pass *pass = &t->pass;
-    TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
-    TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
-    return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
+    TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
+    TRF__TRY(trf__teach(t, part, err));
+    return trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
 }
 
 /* The gradients of a part without pairs. What is new in this step goes to the device all the same:
@@ -27320,7 +27314,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
     trf__seam_move(at, 0, in, pass->encoder.embedded, pass->decoder.embedded, 0);
-    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
+    TRF__TRY(trf__pass_train(pass, &t->options, TRF__FORWARD_PASS, err));
     trf__seam_move(at, 1, out, pass->encoder.out, pass->decoder.out, 1);
     return pass->run.backend->sync(&pass->run, err);
 }
@@ -27359,7 +27353,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     pass->run.hooks.cancel = NULL;
     trf__seam_move(at, 1, dout, pass->back.dencoded, pass->back.din, 0);
     TRF__ZERO(sums);
-    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__pass_train(pass, &t->options, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__act *first = pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded;
         trf__seam_move(at, 0, din, first, pass->back.ds, 1);
@@ -40356,4 +40350,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 669809464
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2580424801

@@ -323,8 +323,8 @@ TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
     return trf__pass_backward(t->pass, t->options, may_cancel, err);
 }
 
-/* The shape names everything that decides which ops follow: a device plays its recording again
-   only for the same numbers. */
+/* Both passes of a batch, or one, with the random numbers of its step. The shape names everything
+   that decides which ops follow: a device plays its recording again only for the same numbers. */
 TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, int which,
                                    trf_error *err)
 {
@@ -343,7 +343,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     shape.decoder_spans = pass->decoder.n_self;
     shape.decoder_groups = pass->decoder.n_groups;
     shape.decoder_longest = pass->decoder.max_queries;
-    return trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    trf_status status = trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
+    pass->run.now = NULL;
+    return status;
 }
 
 #endif

@@ -316,7 +316,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
     memcpy(at->rows, rows, sizeof rows);
     trf__seam_move(at, 0, in, pass->encoder.embedded, pass->decoder.embedded, 0);
-    TRF__TRY(trf__run_passes(t, pass, TRF__FORWARD_PASS, err));
+    TRF__TRY(trf__pass_train(pass, &t->options, TRF__FORWARD_PASS, err));
     trf__seam_move(at, 1, out, pass->encoder.out, pass->decoder.out, 1);
     return pass->run.backend->sync(&pass->run, err);
 }
@@ -355,7 +355,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     pass->run.hooks.cancel = NULL;
     trf__seam_move(at, 1, dout, pass->back.dencoded, pass->back.din, 0);
     TRF__ZERO(sums);
-    trf_status status = trf__run_passes(t, pass, TRF__BACKWARD_PASS, err);
+    trf_status status = trf__pass_train(pass, &t->options, TRF__BACKWARD_PASS, err);
     if (status == TRF_OK) {
         trf__act *first = pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded;
         trf__seam_move(at, 0, din, first, pass->back.ds, 1);

@@ -169,26 +169,17 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 
 // >>step-batch     one batch: its parts, its gradients, its place in the data
 
-/* Both passes of a batch, or one, with its random numbers. */
-TRF__FN trf_status trf__run_passes(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
-{
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    trf_status status = trf__pass_train(pass, &t->options, which, err);
-    pass->run.now = NULL;
-    return status;
-}
-
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
                                       trf_error *err)
 {
     trf__pass *pass = &t->pass;
-    TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
-    TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
-    return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
+    TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
+    TRF__TRY(trf__teach(t, part, err));
+    return trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
 }
 
 /* The gradients of a part without pairs. What is new in this step goes to the device all the same:
