@@ -176,6 +176,8 @@ static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
                                                            &out, NULL),
                                      TRF_OK);
                     assert_same("map", map, other, numbers);
+                    if (head && block.shape[2] > 1 && block.shape[3] > 1)
+                        assert_true(memcmp(map, map - numbers, (size_t)numbers * sizeof *map) != 0);
                     for (k = 0; k < numbers; k++) sum += (double)map[k];
                     assert_true(fabs(sum - (double)block.shape[2]) < 1e-4);
                 }

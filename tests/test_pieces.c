@@ -177,6 +177,30 @@ static double best_score(const trf_vocab *v, const char *text, int n, double *me
     return memory[n] = best;
 }
 
+/* Pieces in no order, half of them alike in their first eight bytes: each is found. */
+static void many_pieces(void **state)
+{
+    enum { MANY = 3000, PLACES = 6, LETTERS = 5, WAYS = 15625 };        /* 5^6 */
+    options o = {1, 0, 0, 0, 0, 1, 0, 0};
+    trf_vocab *v;
+    int i, k, pass;
+    (void)state;
+    make_model(&model, o);
+    for (v = NULL, pass = 0; pass < 2; pass++) {
+        for (i = 0; i < MANY; i++) {
+            char text[32];
+            int32_t ids[32], n, number = i * 7919 % WAYS, at = i % 2 ? snprintf(text, 32, "PREFIXED") : 0;
+            for (k = 0; k < PLACES; k++, number /= LETTERS) text[at++] = (char)('Q' + number % LETTERS);
+            text[at] = 0;
+            if (pass == 0) { put_piece(&model, text, -1, NORMAL); continue; }
+            OK(trf_vocab_encode(v, text, 0, ids, 32, &n, &err));
+            assert_true(n >= 1 && n <= 2 && ids[n - 1] == trf_vocab_id(v, text) && ids[n - 1] > 3);
+        }
+        if (pass == 0) assert_non_null(v = vocab_of(&model, NULL));
+    }
+    trf_vocab_destroy(v);
+}
+
 /* Random words without user-defined pieces: the score of what comes out is the best there is. */
 static void unigram_is_best(void **state)
 {
@@ -573,6 +597,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(goldens),
                                        cmocka_unit_test(maps),
                                        cmocka_unit_test(damaged_maps),
+                                       cmocka_unit_test(many_pieces),
                                        cmocka_unit_test(unigram_is_best),
                                        cmocka_unit_test(bpe_by_the_book),
                                        cmocka_unit_test(refusals),

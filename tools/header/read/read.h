@@ -27,14 +27,6 @@
 // each layer to the host (>>forward): on the device there is memory for one map at a time. The
 // numbers of all parts lie in one block of the reader.
 
-/* Number of layers with attention of this kind; 0: the model has none. */
-TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
-{
-    if (kind == TRF_ENCODER_SELF) return c->encoder_layers;
-    if (kind == TRF_DECODER_CROSS) return trf__has_source(c) ? c->decoder_layers : 0;
-    return kind == TRF_DECODER_SELF ? c->decoder_layers : 0;
-}
-
 /* Numbers of queries and keys of one sequence. */
 TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
                                    trf_attention_kind kind, int32_t i,
@@ -151,7 +143,7 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
         for (int32_t i = 0; what & kinds[k] && i < x->count; i++, maps++) {
             *maps = trf_tensor_of(NULL, 1, 0, 1, 1);
             maps->rank = 4;
-            maps->shape[0] = trf__attention_layers(c, (trf_attention_kind)k);
+            maps->shape[0] = k == TRF_ENCODER_SELF ? c->encoder_layers : c->decoder_layers;
             maps->shape[1] = c->n_heads;
             trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
                                   &maps->shape[3]);
