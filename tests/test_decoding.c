@@ -273,6 +273,10 @@ static void limits_of_the_training(void **state)
     c.trained_source = 0;
     assert_int_equal(trf__answer_limit(&c, &s, 0, 5), 62);
     assert_int_equal(trf__answer_limit(&c, &s, 0, 80), 100);
+    c.max_length = 50;
+    assert_int_equal(trf__answer_limit(&c, &s, 0, 5), 49);
+    c.bare_prompts = 1;                                 /* the prompt's first id is the start id */
+    assert_int_equal(trf__answer_limit(&c, &s, 0, 5), 48);
 }
 
 /* Answers that go round in circles, or have nothing like the length of their source. */
@@ -292,6 +296,10 @@ static void doubtful_answers(void **state)
             assert_int_equal(trf__doubts(&h, ids, h.n, 0), 0);      /* the source does so too */
             assert_int_equal(trf__doubts(&h, NULL, 0, 2), wanted ? TRF_DOUBT_REPEATS : 0);
         }
+    for (h.n = 30, period = 3; period <= 4; period++) {     /* so many times, then new ids */
+        for (i = 0; i < h.n; i++) ids[i] = i < 5 * period ? 4 + i % 5 : 20 + i;
+        assert_int_equal(trf__doubts(&h, source, 64, 0), period == 4 ? TRF_DOUBT_REPEATS : 0);
+    }
     for (i = 0; i < 64; i++) ids[i] = 4 + i;
     for (h.n = 0; h.n <= 64; h.n++) {           /* twelve ids, of which 24 are expected */
         int32_t wanted = h.n < 8 ? TRF_DOUBT_SHORT : 0;
