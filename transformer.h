@@ -472,6 +472,20 @@
 //     resume.c     training that continues from a checkpoint, and which errors to handle
 //
 //   examples/README.md lists all.
+//
+// VERSIONS
+//   All versions 1.x [TRF_VERSION, trf_version] keep three promises:
+//
+//     programs   what compiles with 1.0 compiles with a later version and means the same. A struct
+//                of options may get more fields, whose defaults do what 1.0 does, and an enum more
+//                values. So begin with the ..._defaults call, or with zeros if there is none, and
+//                set fields by their names. Names with trf__ or TRF__ are private
+//     files      every version loads the models, checkpoints and sessions of all earlier ones,
+//                0.2 included, and token files since 0.3. A packed file is a cache: another
+//                version may refuse it, with the command that makes it again
+//     bits       the same version, compiler, kind of processor, options and data give the same
+//                bits with any number of threads (trf_products has the exceptions). A later
+//                version may change last bits; tools/api-changes.md says where
 // -----------------------------------------------------------------------------------------------
 
 #ifndef TRANSFORMER_H
@@ -480,8 +494,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRF_VERSION "0.4.0"
-#define TRF_VERSION_NUMBER 400          /* 10000 major + 100 minor + patch */
+#define TRF_VERSION "1.0.0"
+#define TRF_VERSION_NUMBER 10000        /* 10000 major + 100 minor + patch */
 
 #if defined(TRF_STATIC) && defined(__GNUC__)
 #define TRF_API static __attribute__((unused))
@@ -40342,4 +40356,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4153374076
+// Made from the files in tools/header by `make header`. CRC of the lines above: 694136884

@@ -1,6 +1,6 @@
 """Conan 2 recipe of transformer.h, for a checkout: conan create tools/cmake/conan
 
-A consumer says `self.requires("transformer-h/0.4.0")`, and in CMake find_package(transformer) with
+A consumer says `self.requires("transformer-h/1.0.0")`, and in CMake find_package(transformer) with
 target_link_libraries(app PRIVATE transformer::transformer). Products of matrices are the header's own (TRF_NO_CBLAS), unless
 the option openblas is True.
 """

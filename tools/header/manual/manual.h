@@ -213,4 +213,18 @@
 //     resume.c     training that continues from a checkpoint, and which errors to handle
 //
 //   examples/README.md lists all.
+//
+// VERSIONS
+//   All versions 1.x [TRF_VERSION, trf_version] keep three promises:
+//
+//     programs   what compiles with 1.0 compiles with a later version and means the same. A struct
+//                of options may get more fields, whose defaults do what 1.0 does, and an enum more
+//                values. So begin with the ..._defaults call, or with zeros if there is none, and
+//                set fields by their names. Names with trf__ or TRF__ are private
+//     files      every version loads the models, checkpoints and sessions of all earlier ones,
+//                0.2 included, and token files since 0.3. A packed file is a cache: another
+//                version may refuse it, with the command that makes it again
+//     bits       the same version, compiler, kind of processor, options and data give the same
+//                bits with any number of threads (trf_products has the exceptions). A later
+//                version may change last bits; tools/api-changes.md says where
 // -----------------------------------------------------------------------------------------------
