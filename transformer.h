@@ -3791,7 +3791,7 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__SLOW 0                     /* as far as one can know */
 #endif
-/* Columns that are linked in compute instead, and have this message themselves. */
+/* Linked columns compute instead, and print this message themselves. */
 #if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
@@ -4311,7 +4311,7 @@ typedef int trf__order(const void *context, const void *a, const void *b);
 
 /* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
    its order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+   slow. pointers: the items are pointers, and `order` gets the pointers themselves. */
 TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
                                const void *context)
 {
@@ -4371,9 +4371,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters, without what no level changes in them. Their names
-// get the level's suffix. A pragma gives the compiler the level's instructions. The names are
-// listed below; tools/header/names.awk finds them.
+// vector), but then compiles only the code that depends on the level. Its names get the level's
+// suffix. A pragma gives the compiler the level's instructions. The names are listed below;
+// tools/header/names.awk finds them.
 //
 // Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
 // there is one, because GCC aligns no stack to 32 bytes there.
@@ -4405,8 +4405,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define TRF__LEVELS 0
 #endif
 
-/* Of the level that is being read: the suffix of its names, and its instructions, for functions
-   that have more of them. (clang does not add those of the pragma.) */
+/* The suffix of the current level's names, and its instructions, for functions that need more.
+   (clang does not add those of the pragma.) */
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
 #define TRF__NAMED(name) TRF__PASTE(name, TRF__SUFFIX)
@@ -5755,8 +5755,8 @@ TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t ou
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
-   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+/* How far a hypothesis is in a phrase: complete occurrences that are past, and matched units of the
+   current one (all: just complete; -1: after a digit, cannot begin). */
 typedef struct trf__met { int32_t times, units; } trf__met;
 
 /* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,
@@ -6426,8 +6426,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 //   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
 //     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
 //     has a state -1: a digit was just read, and it cannot begin here.
-//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
-//     many.
+//   - A symbol is a token that may stand only inside phrases: elsewhere it counts as one too many.
 //
 // trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
 // written a part of it with tokens of its own can be continued too. They count no blank that digits
@@ -6505,9 +6504,9 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
     return at < p->n_symbols && p->symbols[at] == id;
 }
 
-/* How many tokens of all phrases are met, from the states `before`, one for each phrase and then
-   the symbols too many; with id >= 0, after this token. Then the new states go to `after` if it is
-   not NULL. Negative: minus what is too much. */
+/* How many tokens of all phrases are matched. before: a state for each phrase, then the number of
+   excess symbols. id >= 0: after this token. `after` (or NULL) gets the new states. Negative: minus
+   the excess. */
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {
@@ -6677,7 +6676,7 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 }
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
-   none moves up for one that ended with EOS (CTranslate2, Marian). */
+   one that ended with EOS frees no place (CTranslate2, Marian). */
 TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
@@ -7282,8 +7281,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends the phrase_next of a row to its best tokens, sorted likewise. One may be among these too:
-   a sentence may look at fewer of them than others do. */
+/* Appends the sorted phrase_next ids of a row to its best tokens. An id may occur in both: a
+   sentence may read fewer best tokens than others. */
 TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
@@ -8142,8 +8141,8 @@ TRF_API trf_device trf_device_default(void)
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
-/* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
-   has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
+/* The same numbers, opaque to compilers. For arguments of trf__fma that a branch or a mask selects:
+   gcc would multiply in each branch, or add under a mask, and then not fuse. */
 TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
     TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
@@ -8211,9 +8210,9 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
 // The loop over panels and rows around the kernels is trf__mm.
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
-   panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
-   steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
-   rows fetch `next`, `ahead` numbers further with each step. */
+   panel has n_last columns. The kernel prefetches meanwhile. With 2 to 5 rows: B, `ahead` rows
+   early, at the end `next`, the panels that follow. With 1 or 6 rows: `next`, `ahead` numbers
+   further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN \
 void TRF__NAMED(trf__mm_##R##_##P)(const trf__product *x, const trf_real *a, const trf_real *b, \
@@ -8581,8 +8580,8 @@ typedef struct trf__tile_call {
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
-   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
-   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also requests
+   permission for this process (ARCH_REQ_XCOMP_PERM). */
 TRF__FN int trf__lends_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
@@ -8610,7 +8609,7 @@ TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
     TRF__AMX_SHAPE(&shape);
 }
 
-/* Until then, every switch of threads saves 8 KB. */
+/* Tiles in use cost 8 KB at each switch of threads. */
 TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
@@ -8852,10 +8851,10 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
-    TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__INT8_SIGNED_ROWS = 4,      /* of that for AVX2, */
-    TRF__INT8_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__INT8_PANELS = 4,           /* and panels */
+    TRF__INT8_ROWS = 6,             /* the most rows of x in a call */
+    TRF__INT8_SIGNED_ROWS = 4,      /* the same with AVX2 */
+    TRF__INT8_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__INT8_PANELS = 4,           /* the most panels in a call */
     TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
 };
 
@@ -9473,10 +9472,10 @@ TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, co
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
-    TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__BF16_MOST = 4,             /* and panels, */
-    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
+    TRF__BF16_ROWS = 6,             /* the most rows of x in a call */
+    TRF__BF16_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__BF16_MOST = 4,             /* the most panels in a call */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* the same with plain vectors */
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
@@ -10153,8 +10152,8 @@ TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 }
 
 /* Sixteen words of each part, `apart` words from one part to the next. Rounding may turn a NaN into
-   a number, but its rest is a NaN. The third part needs no rounding. Only below 2^-126 has its
-   lower half bits, which would change the other number of the word. */
+   a number, but its rest is a NaN. The third part needs no rounding: its lower half is 0, except
+   below 2^-126, where it would change the word's other number. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
     TRF__UNROLL for (int part = 0; part < 2; part++, to += apart) {
@@ -10458,9 +10457,9 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
     return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
-   so bits do not change with threads. w NULL: nothing is packed. A product with few rows is ours
-   also where it reads the plain form: a model that has packed weights alone has the same bits. */
+/* Whether CBLAS computes a product. Only the number of rows and packed weights decide, so threads
+   change no bit. w NULL: nothing is packed. Packed weights with few rows never use CBLAS, even with
+   a plain form: a model with packed weights alone gives the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;
@@ -10676,8 +10675,8 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether the built-in product is used rather than CBLAS. AUTO is for CBLAS: trf__pass_open has
-   made BUILT_IN of it for whatever answers. */
+/* Whether the built-in product is used rather than CBLAS. AUTO means CBLAS here: for inference
+   trf__pass_open has already turned AUTO into BUILT_IN. */
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
@@ -10698,9 +10697,8 @@ TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 }
 #endif
 
-/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
-   products are split. */
+/* How many rows to compute together: few enough that a thread's activations stay in its level-2
+   cache. CBLAS prefers many. >>bf16x3 splits by this number, so there it ignores the threads. */
 TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
@@ -12138,7 +12136,7 @@ TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, t
     return (double)trf__sum(sum);
 }
 
-/* Takes the part of the teachers from the gradient of a row. */
+/* Subtracts the teachers' share from the gradient of a row. */
 TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_real *dz)
 {
     const trf_real *t = trf__teachers_row(l, row);
@@ -12205,7 +12203,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each z is to 0 as its number to 1/2. */
+/* The same, with numbers for labels. *hit: each z is >= 0 exactly where its number is >= 1/2. */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {
@@ -12644,8 +12642,8 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
     trf__store(most, top);
 }
 
-/* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
-   twice is kept once; a banned one is not kept. Wishes stay. */
+/* Takes penalized and banned ids out of a slice after its softmax. Saves the logit of a penalized
+   id once. An id that only continues a phrase stays in. */
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
@@ -13096,8 +13094,8 @@ TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, tr
     return m;
 }
 
-/* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
-   Floats from 0 on have the order of their bits. Once few weights lie between the bounds, only
+/* The largest bound that `count` weights, or weights of sum `mass`, reach. `low` > 0 is one such
+   bound. Bits of floats >= 0 sort like the floats. Once few weights lie between the bounds, only
    these are looked at. above: the number of those that reach `high`. */
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
@@ -13146,7 +13144,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
-        for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
+        for (i = c; i < c + TRF__WIDE; i++) {   /* no branch: it would be unpredictable */
             x[m] = w[i];
             order[m] = (int32_t)i;
             m += w[i] >= bound;
@@ -14498,7 +14496,7 @@ TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
 
-/* The keys that query i sees, and those that the last of so many queries sees (the most of all), or
+/* The number of keys that query i sees, that the last of `queries` queries sees (the maximum), or
    the last of the tile; 0 beyond the end. */
 TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {
@@ -16556,7 +16554,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 #define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
-/* memory is not the host's; 8 tokens of a search are issued before the host looks */
+/* memory is not the host's; the host looks after every 8 tokens of a search */
 #define TRF__CUDA_TABLE \
     0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0, 0
 
@@ -16831,7 +16829,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 #endif
 
 #if !defined(TRF_NO_CBLAS)
-/* Why CBLAS does not compute what AUTO leaves to it; NULL: it does. */
+/* Why CBLAS is not used where AUTO would use it; NULL: it is used. */
 TRF__FN const char *trf__cblas_refused(void)
 {
 #if TRF__ASK_OPENBLAS
@@ -17020,7 +17018,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
     TRF__FAIL_IF(device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15),
                  TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
-                 "device.vector_bytes = %d: 0, 16, 32 or 64", (int)device->vector_bytes);
+                 "device.vector_bytes must be 0, 16, 32 or 64, got %d", (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
     TRF__FAIL_IF(device->kind == TRF_DEVICE_CUDA, TRF_E_BACKEND, -1, "device.kind",
                  "TRF_DEVICE_CUDA: this program was built without CUDA (define TRF_WITH_CUDA or "
@@ -18731,7 +18729,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     "byte %lld: expected %s in ascending order, without overlap",
                      (long long)at, name);
         for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
@@ -18984,7 +18982,7 @@ TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
     return id < trf__first_id(v) ? -1 : id - trf__first_id(v);
 }
 
-/* The type of a token. No token is a control piece: text shows neither. */
+/* The type of a token; -1 counts as control: neither appears in text. */
 TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
 {
     return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;
@@ -19539,7 +19537,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
+/* Extends a run of unknown characters: one unk, or the map's token with the run's text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19703,8 +19701,8 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 }
 
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
-   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
-   remaining depth less one. */
+   parts, to a depth of 101. The empty heap serves as the stack; `score` there is the remaining
+   depth less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
@@ -20031,7 +20029,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 //
 //   "TRFWP" 0 0 1                      8 bytes
 //   flags                              a sum: 1 decoding omits blanks before punctuation; 2 the
-//                                      settings of BERT's tokenizer are told; 4, 8, 16, 32 these
+//                                      flags 4, 8, 16, 32 hold settings of BERT's tokenizer
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -20498,7 +20496,7 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
-                            "expected the number of rows that follow, got a larger one");
+                            "the rest of the file is too short for so many rows");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
@@ -21150,7 +21148,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     to.ids = ids;
     to.capacity = capacity;
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
-                 "only byte-level BPE reads texts of special tokens as these tokens");
+                 "only byte-level BPE can read special tokens in text as tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
@@ -22096,7 +22094,7 @@ TRF__FN int trf__is_product(int start)
     return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_GATED;
 }
 
-/* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
+/* Whether BF16 and INT8 quantise a parameter: all matrices but learned positions. */
 TRF__FN int trf__is_matrix(int start)
 {
     return trf__is_product(start) || start == TRF__START_EMBEDDING || start == TRF__START_GENERATOR;
@@ -22645,7 +22643,7 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
-/* The end of making a model: after a failure there is none. */
+/* If making a model failed, destroys it. */
 TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
 {
     if (status == TRF_OK) return TRF_OK;
@@ -22944,7 +22942,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "there is no label %d",
+                 (int)i);
     size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {
@@ -22963,7 +22962,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 
 // >>model-copies   copies, means, weights of other models
 
-/* What reads or changes the floats of matrices is not for a model that has none. */
+/* Refuses a model without float matrices, for calls that read or change them. */
 TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
@@ -22974,7 +22973,7 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
 
-/* What computes with all layers, or writes files that have all of them. */
+/* Refuses a stage, for calls that need all layers. */
 TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 {
     return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
@@ -23474,8 +23473,8 @@ typedef struct trf__pass_back {
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
     const trf_real *teachers;   /* trf__loss.teachers and share, for the labels of tokens */
     double share;
-    /* told where in the arena the gradients begin that are final now: those of a layer and of all
-       above it; or NULL */
+    /* called with the offset in the arena from which gradients are final: those of a layer and of
+       all above it; or NULL */
     void (*finished)(void *who, int64_t begin);
     void *who;
 } trf__pass_back;
@@ -23806,10 +23805,10 @@ static const char *const trf__alike_names[2][3] = {
 
 /* What must be alike: X(field, sides of a model that it is about). */
 #define TRF__ENSEMBLE_FIELDS(X) \
-    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
-    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
-    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
+    X(kind, TRF__TARGET | TRF__HEAD) X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) \
+    X(bos, TRF__TARGET) X(eos, TRF__TARGET) X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) \
+    X(target_eos, TRF__TARGET) X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) \
+    X(n_labels, TRF__HEAD) X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
 TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
@@ -23817,9 +23816,6 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 {
     const char *const *names = trf__alike_names[teaches];
     int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    TRF__FAIL_IF(a->kind != b->kind, TRF_E_INVALID_ARG, k, names[1],
-                 "%s %d is of another kind than %s: %d, not %d", names[0], (int)k, names[2],
-                 (int)b->kind, (int)a->kind);
 #define TRF__X(field, side) \
     if ((sides & (side)) && a->field != b->field) \
         return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \
@@ -23964,7 +23960,7 @@ TRF__FN int trf__packs(const trf__run *run, int training)
                                                     : run->backend->packs(&run->device, training);
 }
 
-/* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+/* A pass without memory; layout NULL: only to count. o NULL: it does not train. */
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
@@ -24328,7 +24324,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
 {
     if (!o) TRF__TRY(trf__needs_whole(model, err));
     trf__run run = trf__run_on(device, hooks);
-    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    /* bits of answers must not depend on the batch, so AUTO never means CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
@@ -24764,9 +24760,9 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
 }
 
-/* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
-   has grown, and so do the bits. */
+/* The rows and sequences of a pass for this batch: in training padded as the backend says, times
+   the copies; else unchanged. They depend on the batch alone, not on the memory so far, and so do
+   the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -25788,7 +25784,7 @@ struct trf_trainer {
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
     char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
-    int64_t *missed;                /* updates missed, less the number of all when it froze */
+    int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
@@ -26149,8 +26145,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
-   of its memory. */
+/* Threads, parts and the allocator are fixed for a trainer's life. */
 TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
                                   trf_error *err)
 {
@@ -26203,7 +26198,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
+/* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
@@ -26553,8 +26548,8 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
 }
 
-/* The gradients of a part without pairs. What is new in this step goes to the device all the same:
-   it is a batch that brings it otherwise. */
+/* The gradients of a part without pairs. Also uploads the step's numbers, which otherwise travel
+   with a batch. */
 TRF__FN void trf__empty_part(trf_trainer *t, int32_t round)
 {
     if (t->micro == 0)
@@ -26757,8 +26752,8 @@ TRF__FN double trf__exact_get(const trf_real *from)
     return (int)from[0] >= TRF__TOO_LARGE ? HUGE_VAL : ldexp(bits, (int)from[0] - 54);
 }
 
-/* 0: only one stage can have the parameter. Else 1 + the stack whose layer 0 says which of the
-   stages that have it brings its squares. */
+/* 0: only one stage can have the parameter. Else 1 + s: of the stages that have it, the one with
+   layer 0 of stack s reports its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
@@ -26985,7 +26980,7 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
-/* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
+/* Sets a trainer's counters: `updates` of its steps were not skipped. */
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
@@ -27699,7 +27694,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
                                     trf_error *err)
 {
     size_t got;
-    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, but its data go on");
+    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, too early");
     int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
@@ -27755,7 +27750,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
     form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
     TRF__DAMAGED_IF(!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4), 40,
-                    "the head is damaged: its CRC-32 is another");
+                    "the head is damaged: wrong CRC-32");
     TRF__DAMAGED_IF((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
                     form->length_bytes != (form->max_length < 65536 ? 2 : 4), 12,
                     "expected ids of 2 or 4 bytes and matching lengths");
@@ -27778,9 +27773,9 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
     TRF__DAMAGED_IF(!trf__token_sealed(form, r->top, bytes), at,
-                    "the block that begins here is damaged: its CRC-32 is another");
+                    "the block that begins here is damaged: wrong CRC-32");
     TRF__DAMAGED_IF(trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs, at + 4,
-                    "expected the number of pairs before this block");
+                    "wrong number of pairs before this block");
     for (records = i = 0; i < *n; i++) {
         int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
@@ -27825,7 +27820,7 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
     int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
     const unsigned char *ids = record + 4;
     TRF__DAMAGED_IF(trf__from_little(record, 4) != trf__token_crc(form, ids, bytes), at,
-                    "the pair that begins here is damaged: its CRC-32 is another");
+                    "the pair that begins here is damaged: wrong CRC-32");
     if (trf__token_ids(form, ids, n_source, 0, source) &&
         trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
         return TRF_OK;
@@ -28675,7 +28670,7 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
 
 // >>corpus-open    making one; with a path its pairs lie in a token file
 
-/* Keeps the options. What creating borrows is no part of them. */
+/* Stores the options, without what only creating reads. */
 TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
 {
     c->options = *o;
@@ -28898,7 +28893,7 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
-/* A random id that a text may contain, or `own`: the id drawn is a special one. */
+/* A random id that a text may contain, or `own` if the draw is a special id. */
 TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
@@ -29284,11 +29279,11 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
     return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
 }
 
-/* What a call that shows one model does with an ensemble. */
+/* Refuses an ensemble, for calls that need one model. */
 TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
-                      "this shows one model, but %d answer together: use one of the model alone",
+                      "this call needs one model, but the ensemble has %d: use one alone",
                       (int)e->n);
 }
 
@@ -29428,8 +29423,8 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
 
 // >>scores         log-probabilities of targets, and vectors of texts
 
-/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
-   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+/* The log-probabilities of all targets, row by row, in reader->numbers: those of models 0 to k, if
+   it has those of 0 to k - 1. Scratch for the rows of one part follows. */
 TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
@@ -29795,7 +29790,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                  "what must be a sum of TRF_READ_..., got %d", (int)what);
     TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
                  what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
-                 "a pass begins in one place, and gives nothing from before it");
+                 "set either memory or states, and ask only for what follows it");
     TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)
@@ -30344,10 +30339,10 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
-     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
-     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
-     0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. To
+     count them, as prefix_allowed_tokens_fn does, set score_prefix and count_prefix. Its
+     forced_eos_token_id is TRF_LIMIT_FREE_EOS. If rules ban all tokens of a row, it goes on with
+     probability 0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
@@ -30398,7 +30393,7 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
                                     trf_error *err)
 {
     TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
-                 "the model does not know the language '%.40s', but %.150s", code, codes);
+                 "unknown language '%.40s': the model has %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }
@@ -30706,7 +30701,7 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* A search as it runs: every row may end in each way and `beam` others still compete. */
+/* The options as a search runs: with candidates for every end of each row and `beam` others. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
@@ -30775,9 +30770,9 @@ TRF__FOR_SPEED
 
 // >>required       the phrases of a call, as its beams read them
 //
-// Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
-// a call lie in one block of the device.
+// Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
+// it cuts the text, elsewhere one with the fewest tokens after it. All phrases of a call lie in one
+// block of the device.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -30848,7 +30843,7 @@ TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
     if (n > r->longest) r->longest = n;
 }
 
-/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+/* Whether a token is ordinary; of SentencePiece: a normal or a user-defined piece. */
 TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
 {
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
@@ -30963,8 +30958,8 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 // >>requirements   the phrases of each sentence of a call
 
-/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
-   as an answer would be. */
+/* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
+   of Knuth, Morris and Pratt). */
 TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
@@ -32771,8 +32766,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
         TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
                      ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
-                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
-                     "or does not where it does", (int)k);
+                     "models", "model %d must add the same BOS and EOS to sources as the first one",
+                     (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -34841,8 +34836,8 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     r->longest = (r->longest + 63) / 64 * 64;
-    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
-       for a device apart, and where threads cannot read one file. */
+    /* All buffers but the first take at most an eighth of the data together. One thread reads for a
+       device with its own memory, or where a file allows no parallel reads. */
     int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
     int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
@@ -35468,9 +35463,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
 
 #if !defined(TRF_NO_TRAIN)
 
-/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
-   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
-   since that the trainer has seen; then it is the place that it was moved to. */
+/* Where a resumed run begins. With other data: at the corpus's own position. If the trainer is
+   ahead of the corpus, the program has moved the corpus back: at the position that it was moved to.
+   Else: at the trainer's position. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
@@ -35924,8 +35919,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
-                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__FAIL_IF(i < 0, TRF_E_FORMAT, i, "generator", "the sizes in the session do not add up");
+    TRF__FAIL_IF(i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session is invalid", (long long)i);
     TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
@@ -36044,7 +36040,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
+/* Whether the target has what is learned. With labels, or hidden ids, the source leads. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -36286,8 +36282,8 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
-   which pairs are held out, also of a run that goes on. */
+/* FNV-1a's basis without its last digit, by mistake. It must stay: the hashes decide which pairs
+   are held out, in resumed runs too. */
 #define TRF__HASH_BASIS 1469598103934665603u
 
 /* FNV-1a but for its basis, with the upper bits mixed into the lower ones. */
@@ -36417,7 +36413,7 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
+/* Whether the model must write blanks that words lose: in over a hundredth of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;
@@ -37307,9 +37303,9 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. If it was cancelled, a batch could not be read, or a
-   device or all_reduce failed, the next call makes it: the corpus is where it was. After other
-   errors its batches count as used. Between ranks nothing is cancelled within an update. */
+/* A failed update leaves no gradients. After a cancel, an unreadable batch or a failed device or
+   all_reduce the corpus moves back, and the next call repeats it. After other errors its batches
+   count as used. With ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -37420,7 +37416,7 @@ TRF__FN void trf__learn_cool(const trf__learner *l, int64_t cooldown, int64_t en
     state->ends = l->trainer->options.total_steps = ends;
 }
 
-/* Patience is exhausted: whether the rate falls first. */
+/* Out of patience: whether a cooldown starts or goes on. */
 TRF__FN int trf__learn_cools(const trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
@@ -37898,7 +37894,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                       "expected a data set that is not finished, got a finished one");
 }
 
-/* Asks whether a line is left out. */
+/* Leaves a line out, or fails. */
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {
@@ -38209,7 +38205,7 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
         for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
         to->ids[i] = number;
         if (i == 0 || to->ids[i - 1] < number) continue;
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' is there twice",
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' occurs twice",
                    (int)(label.n < 140 ? label.n : 140), label.text);
         return TRF_OK;
     }
@@ -38431,8 +38427,8 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
+/* Counts a target text whose ids decode to another text: vocabularies may lose runs of blanks, case
+   and more. Texts with unknown tokens are counted elsewhere. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {
@@ -38986,7 +38982,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
+/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -39071,7 +39067,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
+/* Compiled for size, so that GCC 12 does not inline it and warn of printing a NULL string. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;
@@ -39292,8 +39288,8 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
     return TRF_OK;
 }
 
-/* Checks a tensor that decides its rows and columns itself. least: the fewest rows. 1 for a weight,
-   which without outputs would give a tensor without columns, and no function accepts that. */
+/* Checks a tensor that sets rows and columns. least: the fewest rows; 1 for a weight: without rows
+   its output would have no columns, which no function accepts. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
@@ -39609,8 +39605,8 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
     return n;
 }
 
-/* Of trf_multi_head_attention: projected and hidden, then statistics, then keys and values of a
-   memory. As self-attention has as many keys as queries, one formula serves both kinds. */
+/* Size of `saved`: statistics. With params (multi-head): projected and hidden, statistics, keys and
+   values of a memory. As self-attention has as many keys as queries, one formula serves both. */
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
@@ -39624,8 +39620,8 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
-   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
+/* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
+   heads plus k_times that of all key heads. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -39699,7 +39695,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
     } else
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
-                         "Q from %lld and K from %lld on", (long long)n,
+                         "Q >= %lld and K >= %lld", (long long)n,
                          (long long)trf__times(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
@@ -39903,8 +39899,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
-                     "queries have the last positions of keys, but sequence %lld has %d queries "
-                     "and %d keys", (long long)i, span->n_query, span->n_key);
+                     "queries are the last positions of keys: sequence %lld has %d queries and "
+                     "%d keys", (long long)i, span->n_query, span->n_key);
         for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
@@ -40311,4 +40307,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3879805722
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2538492716

@@ -212,7 +212,7 @@ typedef int trf__order(const void *context, const void *a, const void *b);
 
 /* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
    its order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+   slow. pointers: the items are pointers, and `order` gets the pointers themselves. */
 TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
                                const void *context)
 {

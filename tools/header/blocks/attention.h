@@ -25,8 +25,8 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
     return n;
 }
 
-/* Of trf_multi_head_attention: projected and hidden, then statistics, then keys and values of a
-   memory. As self-attention has as many keys as queries, one formula serves both kinds. */
+/* Size of `saved`: statistics. With params (multi-head): projected and hidden, statistics, keys and
+   values of a memory. As self-attention has as many keys as queries, one formula serves both. */
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
@@ -40,8 +40,8 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
-   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
+/* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
+   heads plus k_times that of all key heads. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -115,7 +115,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
     } else
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
-                         "Q from %lld and K from %lld on", (long long)n,
+                         "Q >= %lld and K >= %lld", (long long)n,
                          (long long)trf__times(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
@@ -319,8 +319,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
-                     "queries have the last positions of keys, but sequence %lld has %d queries "
-                     "and %d keys", (long long)i, span->n_query, span->n_key);
+                     "queries are the last positions of keys: sequence %lld has %d queries and "
+                     "%d keys", (long long)i, span->n_query, span->n_key);
         for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;

@@ -130,8 +130,8 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
     return TRF_OK;
 }
 
-/* Checks a tensor that decides its rows and columns itself. least: the fewest rows. 1 for a weight,
-   which without outputs would give a tensor without columns, and no function accepts that. */
+/* Checks a tensor that sets rows and columns. least: the fewest rows; 1 for a weight: without rows
+   its output would have no columns, which no function accepts. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {

@@ -53,8 +53,8 @@ typedef struct trf__tile_call {
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
-   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
-   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also requests
+   permission for this process (ARCH_REQ_XCOMP_PERM). */
 TRF__FN int trf__lends_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
@@ -82,7 +82,7 @@ TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
     TRF__AMX_SHAPE(&shape);
 }
 
-/* Until then, every switch of threads saves 8 KB. */
+/* Tiles in use cost 8 KB at each switch of threads. */
 TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of

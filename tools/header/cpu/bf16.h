@@ -37,10 +37,10 @@
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
-    TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__BF16_MOST = 4,             /* and panels, */
-    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
+    TRF__BF16_ROWS = 6,             /* the most rows of x in a call */
+    TRF__BF16_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__BF16_MOST = 4,             /* the most panels in a call */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* the same with plain vectors */
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */

@@ -36,9 +36,9 @@
 
 #if !defined(TRF_NO_TRAIN)
 
-/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
-   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
-   since that the trainer has seen; then it is the place that it was moved to. */
+/* Where a resumed run begins. With other data: at the corpus's own position. If the trainer is
+   ahead of the corpus, the program has moved the corpus back: at the position that it was moved to.
+   Else: at the trainer's position. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;

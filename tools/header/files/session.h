@@ -188,8 +188,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
-                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__FAIL_IF(i < 0, TRF_E_FORMAT, i, "generator", "the sizes in the session do not add up");
+    TRF__FAIL_IF(i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session is invalid", (long long)i);
     TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;

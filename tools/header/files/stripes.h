@@ -246,8 +246,8 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     r->longest = (r->longest + 63) / 64 * 64;
-    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
-       for a device apart, and where threads cannot read one file. */
+    /* All buffers but the first take at most an eighth of the data together. One thread reads for a
+       device with its own memory, or where a file allows no parallel reads. */
     int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
     int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;

@@ -340,7 +340,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                       "expected a data set that is not finished, got a finished one");
 }
 
-/* Asks whether a line is left out. */
+/* Leaves a line out, or fails. */
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {

@@ -323,7 +323,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
+/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -408,7 +408,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
+/* Compiled for size, so that GCC 12 does not inline it and warn of printing a NULL string. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;

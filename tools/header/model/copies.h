@@ -15,7 +15,7 @@
 
 // >>model-copies   copies, means, weights of other models
 
-/* What reads or changes the floats of matrices is not for a model that has none. */
+/* Refuses a model without float matrices, for calls that read or change them. */
 TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
@@ -26,7 +26,7 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
 
-/* What computes with all layers, or writes files that have all of them. */
+/* Refuses a stage, for calls that need all layers. */
 TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 {
     return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",

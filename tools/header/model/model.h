@@ -238,7 +238,7 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
-/* The end of making a model: after a failure there is none. */
+/* If making a model failed, destroys it. */
 TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
 {
     if (status == TRF_OK) return TRF_OK;

@@ -163,7 +163,7 @@ TRF__FN int trf__is_product(int start)
     return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_GATED;
 }
 
-/* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
+/* Whether BF16 and INT8 quantise a parameter: all matrices but learned positions. */
 TRF__FN int trf__is_matrix(int start)
 {
     return trf__is_product(start) || start == TRF__START_EMBEDDING || start == TRF__START_GENERATOR;

@@ -177,7 +177,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "there is no label %d",
+                 (int)i);
     size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {

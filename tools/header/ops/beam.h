@@ -157,7 +157,7 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 }
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
-   none moves up for one that ended with EOS (CTranslate2, Marian). */
+   one that ended with EOS frees no place (CTranslate2, Marian). */
 TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;

@@ -472,8 +472,8 @@ TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t ou
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
-   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+/* How far a hypothesis is in a phrase: complete occurrences that are past, and matched units of the
+   current one (all: just complete; -1: after a digit, cannot begin). */
 typedef struct trf__met { int32_t times, units; } trf__met;
 
 /* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,

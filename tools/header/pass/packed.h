@@ -188,7 +188,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
 {
     if (!o) TRF__TRY(trf__needs_whole(model, err));
     trf__run run = trf__run_on(device, hooks);
-    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    /* bits of answers must not depend on the batch, so AUTO never means CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;

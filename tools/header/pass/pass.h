@@ -128,7 +128,7 @@ TRF__FN int trf__packs(const trf__run *run, int training)
                                                     : run->backend->packs(&run->device, training);
 }
 
-/* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+/* A pass without memory; layout NULL: only to count. o NULL: it does not train. */
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)

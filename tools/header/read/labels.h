@@ -28,8 +28,8 @@
 
 // >>scores         log-probabilities of targets, and vectors of texts
 
-/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
-   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+/* The log-probabilities of all targets, row by row, in reader->numbers: those of models 0 to k, if
+   it has those of 0 to k - 1. Scratch for the rows of one part follows. */
 TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {

@@ -107,7 +107,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                  "what must be a sum of TRF_READ_..., got %d", (int)what);
     TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
                  what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
-                 "a pass begins in one place, and gives nothing from before it");
+                 "set either memory or states, and ask only for what follows it");
     TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)

@@ -19,7 +19,7 @@ TRF__FN trf_status trf__no_language(const char *side, const char *code, const ch
                                     trf_error *err)
 {
     TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
-                 "the model does not know the language '%.40s', but %.150s", code, codes);
+                 "unknown language '%.40s': the model has %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }

@@ -201,10 +201,10 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
-     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
-     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
-     0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. To
+     count them, as prefix_allowed_tokens_fn does, set score_prefix and count_prefix. Its
+     forced_eos_token_id is TRF_LIMIT_FREE_EOS. If rules ban all tokens of a row, it goes on with
+     probability 0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {

@@ -18,9 +18,9 @@
 
 // >>required       the phrases of a call, as its beams read them
 //
-// Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
-// a call lie in one block of the device.
+// Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
+// it cuts the text, elsewhere one with the fewest tokens after it. All phrases of a call lie in one
+// block of the device.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -91,7 +91,7 @@ TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
     if (n > r->longest) r->longest = n;
 }
 
-/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+/* Whether a token is ordinary; of SentencePiece: a normal or a user-defined piece. */
 TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
 {
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
@@ -206,8 +206,8 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 // >>requirements   the phrases of each sentence of a call
 
-/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
-   as an answer would be. */
+/* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
+   of Knuth, Morris and Pratt). */
 TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;

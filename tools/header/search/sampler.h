@@ -330,8 +330,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
         TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
                      ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
-                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
-                     "or does not where it does", (int)k);
+                     "models", "model %d must add the same BOS and EOS to sources as the first one",
+                     (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;

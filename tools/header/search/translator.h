@@ -237,7 +237,7 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* A search as it runs: every row may end in each way and `beam` others still compete. */
+/* The options as a search runs: with candidates for every end of each row and `beam` others. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;

@@ -221,7 +221,7 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
-                            "expected the number of rows that follow, got a larger one");
+                            "the rest of the file is too short for so many rows");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }

@@ -259,7 +259,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     "byte %lld: expected %s in ascending order, without overlap",
                      (long long)at, name);
         for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }

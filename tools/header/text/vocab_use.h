@@ -126,7 +126,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     to.ids = ids;
     to.capacity = capacity;
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
-                 "only byte-level BPE reads texts of special tokens as these tokens");
+                 "only byte-level BPE can read special tokens in text as tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);

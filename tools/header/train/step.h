@@ -191,8 +191,8 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     return trf__run_passes(t, pass, TRF__BOTH_PASSES, err);
 }
 
-/* The gradients of a part without pairs. What is new in this step goes to the device all the same:
-   it is a batch that brings it otherwise. */
+/* The gradients of a part without pairs. Also uploads the step's numbers, which otherwise travel
+   with a batch. */
 TRF__FN void trf__empty_part(trf_trainer *t, int32_t round)
 {
     if (t->micro == 0)
@@ -395,8 +395,8 @@ TRF__FN double trf__exact_get(const trf_real *from)
     return (int)from[0] >= TRF__TOO_LARGE ? HUGE_VAL : ldexp(bits, (int)from[0] - 54);
 }
 
-/* 0: only one stage can have the parameter. Else 1 + the stack whose layer 0 says which of the
-   stages that have it brings its squares. */
+/* 0: only one stage can have the parameter. Else 1 + s: of the stages that have it, the one with
+   layer 0 of stack s reports its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
@@ -623,7 +623,7 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
-/* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
+/* Sets a trainer's counters: `updates` of its steps were not skipped. */
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",

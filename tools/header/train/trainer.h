@@ -45,7 +45,7 @@ struct trf_trainer {
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
     char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
-    int64_t *missed;                /* updates missed, less the number of all when it froze */
+    int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
@@ -406,8 +406,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
-   of its memory. */
+/* Threads, parts and the allocator are fixed for a trainer's life. */
 TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
                                   trf_error *err)
 {
@@ -460,7 +459,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
+/* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
