@@ -21585,7 +21585,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
 
 // >>config-checks  which values a configuration may have, and which fit together
 
-TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_has_target(const trf_config *c, trf_error *err)
 {
     if (trf__has_target(c)) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
@@ -21612,7 +21612,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 }
 
 /* The fields of a configuration that use a special id, which the model then must have. */
-TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_needed_ids(const trf_config *c, trf_error *err)
 {
     int start_bos = trf__has_target(c) && c->decoder_start == TRF_START_BOS;
     int start_pad = trf__has_target(c) && c->decoder_start == TRF_START_PAD;
@@ -21764,7 +21764,7 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
-    TRF__TRY(trf__special_needed(c, err));
+    TRF__TRY(trf__check_needed_ids(c, err));
     TRF__FAIL_IF((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
                  (c->final_norm == TRF_FINAL_NORM_DECODER && !target), TRF_E_INVALID_ARG, -1,
                  "final_norm", "final_norm %d is for a stack that this model does not have",
@@ -21871,7 +21871,7 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN trf_status trf__check_room(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
 {
     *n = (int32_t)trf__min64(needed, INT32_MAX);
     return TRF__OK_IF(needed <= capacity, TRF_E_LIMIT, -1, "capacity",
@@ -21909,7 +21909,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (!second && n_second) return trf__fail_null(err, "second");
     TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
     if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
     if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
@@ -21934,7 +21934,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
@@ -22781,8 +22781,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 
 // >>model-texts    vocabularies and metadata
 
-TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_vocab_size(const trf_vocab *vocab, int32_t size, const char *field,
+                                         trf_error *err)
 {
     return TRF__OK_IF(!vocab || trf_vocab_size(vocab) == size, TRF_E_SHAPE, -1, field,
                       "the configuration has %s = %d, but the vocabulary has %d tokens", field,
@@ -22818,9 +22818,9 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     TRF__TRY(trf__begin(model, "model", err));
     const trf_config *c = &model->config;
     if (source && trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
+        TRF__TRY(trf__check_vocab_size(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
-        TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
+        TRF__TRY(trf__check_vocab_size(target, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__vocab_ids(c, source, err));
     TRF__TRY(trf__vocab_ids(c, target, err));
     if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK)
@@ -22963,7 +22963,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 // >>model-copies   copies, means, weights of other models
 
 /* Refuses a model without float matrices, for calls that read or change them. */
-TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
+TRF__FN trf_status trf__check_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
@@ -22974,7 +22974,7 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
 
 /* Refuses a stage, for calls that need all layers. */
-TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
+TRF__FN trf_status trf__check_whole(const trf_model *model, trf_error *err)
 {
     return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
                       "the model is a stage, with layers %d to %d of %d: a whole model is needed "
@@ -22989,7 +22989,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__arena_bytes(&model->layout));
@@ -23006,8 +23006,8 @@ TRF__FN int trf__is_origin(const char *field)
 }
 
 /* Checks that model `number` has the configuration `a`, but for its origin. */
-TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_config(const trf_config *a, const trf_config *b, int32_t number,
+                                          trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
     if (a->field != b->field && !trf__is_origin(#field)) \
@@ -23031,14 +23031,14 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     for (int32_t k = 0; k < count; k++) {
         TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                      (int)k);
-        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
-        TRF__TRY(trf__needs_floats(models[k], err));
-        TRF__TRY(trf__needs_whole(models[k], err));
+        TRF__TRY(trf__check_same_config(&model->config, &models[k]->config, k, err));
+        TRF__TRY(trf__check_floats(models[k], err));
+        TRF__TRY(trf__check_whole(models[k], err));
     }
     for (int32_t number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
@@ -23079,8 +23079,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_floats(from, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_floats(from, err));
     for (int32_t write = 0; write < 2; write++)         /* first only a look */
         for (int32_t i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i];
@@ -24306,7 +24306,7 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
                                   trf__limits limits, trf_error *err)
 {
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
                                                                       : TRF_WEIGHTS_FULL, err));
     TRF__TRY(trf__check_packed(model, run, err));
@@ -24322,7 +24322,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   trf_weights weights, const trf_device *device,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    if (!o) TRF__TRY(trf__needs_whole(model, err));
+    if (!o) TRF__TRY(trf__check_whole(model, err));
     trf__run run = trf__run_on(device, hooks);
     /* bits of answers must not depend on the batch, so AUTO never means CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
@@ -24395,7 +24395,7 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
-TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__check_packing(const trf__run *run, trf_error *err)
 {
     return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
                       TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
@@ -24407,13 +24407,13 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 {
     trf_model *to;
     TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
-    TRF__TRY(trf__needs_packing(&run, err));
+    TRF__TRY(trf__check_packing(&run, err));
     TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
@@ -24439,7 +24439,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = 0;
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
-    if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
+    if (trf__run_weights(&run, config, weights, err) || trf__check_packing(&run, err) ||
         trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
@@ -26103,7 +26103,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
@@ -26130,24 +26130,24 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 }
 
 /* No slot of a stage waits for its backward pass. */
-TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
     return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
                       "slots", "slots that still wait for trf_stage_backward: %d",
                       (int)trainer->stage->waiting);
 }
 
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_no_gradients(const trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                       "micro-batches that still wait for an optimizer step: %lld; call "
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* Threads, parts and the allocator are fixed for a trainer's life. */
-TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_same_allocator(const trf_trainer *trainer, const trf_train_options *o,
+                                             trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
     const trf_device *device = &trainer->model->config.device;
@@ -26172,9 +26172,9 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     trf_train_options o = options ? *options : trf_train_defaults();
     TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__pass *pass = &trainer->pass;
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    TRF__TRY(trf__check_same_allocator(trainer, &o, err));
     trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
@@ -26231,7 +26231,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
     if (frozen >= 0) {
-        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
             if (trf__fits(pattern, layout->params[i].name)) {
@@ -26347,8 +26347,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
     TRF__TRY(trf__check_range("share", share, 0, 1, err));
     if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     TRF__FAIL_IF(n > 0 && trainer->stage, TRF_E_STATE, -1, "trainer",
                  "a trainer with a stage has no teachers");
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
@@ -26684,8 +26684,8 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__needs_whole(t->model, err));
-    TRF__TRY(trf__none_in_flight(t, err));
+    TRF__TRY(trf__check_whole(t->model, err));
+    TRF__TRY(trf__check_none_in_flight(t, err));
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
@@ -26899,7 +26899,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     trf_status status = trf__reduce(trainer, &tokens, err);
     if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
@@ -27085,7 +27085,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
@@ -27584,9 +27584,9 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                  int32_t least, const char *what, const char *n_what,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_pair_side(int32_t max_length, int64_t pair, const int32_t *ids,
+                                        int32_t n, int32_t least, const char *what,
+                                        const char *n_what, trf_error *err)
 {
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
@@ -27607,8 +27607,10 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 {
     TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
                  "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
+    TRF__TRY(trf__check_pair_side(max_length, pair, source, n_source, 0, "source", "n_source",
+                                  err));
+    return trf__check_pair_side(max_length, pair, target, n_target, least, "target", "n_target",
+                                err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */
@@ -29280,7 +29282,7 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
 }
 
 /* Refuses an ensemble, for calls that need one model. */
-TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+TRF__FN trf_status trf__check_one_model(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
                       "this call needs one model, but the ensemble has %d: use one alone",
@@ -29288,7 +29290,7 @@ TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
 }
 
 /* The same ids for models that read different tokens would be nonsense for some. */
-TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+TRF__FN trf_status trf__check_same_sources(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(!e->apart, TRF_E_STATE, -1, "models",
                       "the models have different source vocabularies: give each its own ids "
@@ -29455,7 +29457,7 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     int64_t at = 0, wanted;
-    TRF__TRY(trf__needs_target(&e->config, err));
+    TRF__TRY(trf__check_has_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZEROED(trf_batch, batch);
     batch.target = *targets;
@@ -29485,7 +29487,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
 {
     TRF__TRY(trf__begin(reader, "reader", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (!each) TRF__TRY(trf__same_sources(&reader->ensemble, err));
+    if (!each) TRF__TRY(trf__check_same_sources(&reader->ensemble, err));
     return trf__score_each(reader, each ? each : &batch->source, each && reader->ensemble.n > 1,
                            &batch->target, log_probabilities, err);
 }
@@ -29496,7 +29498,7 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
 {
     int64_t rows;
     TRF__TRY(trf__begin(reader, "reader", err));
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     TRF__FAIL_IF(!trf__has_source(&reader->model->config), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
@@ -29670,7 +29672,7 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     trf__limits need;
     int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(e, err));
+    TRF__TRY(trf__check_same_sources(e, err));
     TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     for (int32_t k = 0; k < e->n; k++) {
@@ -29797,7 +29799,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
         TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
                      "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
-        TRF__TRY(trf__needs_target(c, err));
+        TRF__TRY(trf__check_has_target(c, err));
     return TRF_OK;
 }
 
@@ -30023,7 +30025,7 @@ TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, i
     trf_status status = trf__begin(reader, "reader", err);
     if (reading) TRF__ZERO(*reading);
     TRF__TRY(status);
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     if (!reading) return trf__fail_null(err, "reading");
     if (!batch && !(from && from->states)) return trf__fail_null(err, "batch");
     TRF__TRY(trf__read_check(reader->pass.config, what, from, err));
@@ -30255,8 +30257,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 }
 
 /* An option that is about unk needs a model with one. */
-TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_has_unk(const trf_config *c, int32_t value, const char *option,
+                                      trf_error *err)
 {
     return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
                       "%s must be 0, because the model has no unk (unk is -1)", option);
@@ -30317,7 +30319,7 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
 {
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_has_unk(c, s->ban_unk, "ban_unk", err));
     TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
                  "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
                  (int)s->start);
@@ -30389,8 +30391,8 @@ TRF_API trf_search trf_search_defaults(void)
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
-                                    trf_error *err)
+TRF__FN trf_status trf__fail_language(const char *side, const char *code, const char *codes,
+                                      trf_error *err)
 {
     TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
                  "unknown language '%.40s': the model has %.150s", code, codes);
@@ -30425,14 +30427,14 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     if (!code && !(target && field == &search->source_first))
         code = trf_model_metadata(model, target ? "target.language" : "source.language");
     if (!code && target && field != &search->forced_first) return TRF_OK;
-    if (!code) return trf__no_language(side, NULL, codes, err);
+    if (!code) return trf__fail_language(side, NULL, codes, err);
     snprintf(text, sizeof text, "%.*s%.60s%s", (int)trf__min64(star - token - 1, 30), token + 1,
              code, star + 1);
     if (field == &search->start && trf_vocab_special(vocab, TRF_SPECIAL_BOS) >= 0 &&
         !strcmp(trf_vocab_token(vocab, trf_vocab_special(vocab, TRF_SPECIAL_BOS)), text))
         return TRF_OK;
     if (trf_vocab_id(vocab, text) == trf_vocab_special(vocab, TRF_SPECIAL_UNK))
-        return trf__no_language(side, code, codes, err);
+        return trf__fail_language(side, code, codes, err);
     *field = trf_vocab_id(vocab, text);
     return TRF_OK;
 }
@@ -31087,7 +31089,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
 
 // >>require-call   the requirements of a call: checked, copied, given to its sentences
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+TRF__FN trf_status trf__fail_no_vocabs(trf_error *err)
 {
     return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                      "the model has no vocabularies: see trf_model_set_vocabs");
@@ -31099,7 +31101,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
                                        int32_t n, trf_error *err)
 {
     int32_t before = 0;
-    if (!t->reader.model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__fail_no_vocabs(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
@@ -32066,7 +32068,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                  "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    if (!o.each) TRF__TRY(trf__check_same_sources(&translator->reader.ensemble, err));
     return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
@@ -32080,7 +32082,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__check_has_target(c, err) ||
             trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -32220,7 +32222,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__fail_no_vocabs(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;
@@ -32343,8 +32345,8 @@ TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *
     TRF__TRY(trf__check_product_weights(s->weights, err));
     TRF__TRY(trf__hooks_check(&s->hooks, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__needs_target(c, err));
-    TRF__TRY(trf__unk_needed(c, s->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_has_target(c, err));
+    TRF__TRY(trf__check_has_unk(c, s->allow_unk, "allow_unk", err));
     return trf__check_banned_ids(c, &s->banned, &s->ends, err);
 }
 
@@ -32760,7 +32762,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__same_sources(&ensemble, err));
+    TRF__TRY(trf__check_same_sources(&ensemble, err));
     /* the lists of a sampler have one span for each source */
     const trf_config *first = &ensemble.config;
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
@@ -32939,7 +32941,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
             "beginnings");
 }
 
-TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
 {
     return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
                                          "nothing has begun: call trf_sampler_begin first");
@@ -32952,7 +32954,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__check_begun(sampler, err));
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
@@ -33988,8 +33990,8 @@ TRF__FN trf_status trf__out_write(trf__sink *to, const trf__text *header, const 
 }
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
-TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
-                                 int32_t n, trf_error *err)
+TRF__FN trf_status trf__check_out_size(const trf__destination *to, size_t header,
+                                       const trf__out *tensors, int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
     if (to->path) return TRF_OK;
@@ -34020,7 +34022,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     TRF__FAIL_IF(bytes > TRF__FILE_HEADER, TRF_E_LIMIT, -1, "header",
                  "names and metadata need a header of %llu bytes, the limit is %d",
                  (unsigned long long)bytes, (int)TRF__FILE_HEADER);
-    TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
+    TRF__TRY(trf__check_out_size(to, bytes, tensors, n, err));
     TRF__ALLOC(char, header.to, hooks, bytes, "memory", "for a header of %llu bytes",
                (unsigned long long)bytes);
     /* the sizes are known and the memory suffices: only now the data are read */
@@ -35084,8 +35086,8 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
 }
 
 /* Compares two tensors that the file has for one parameter. */
-TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
+                                          trf_error *err)
 {
     enum { EACH = TRF__CHUNK / sizeof(trf_real) };
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
@@ -35107,7 +35109,7 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
     if (same && int8) {                 /* and their scales */
         TRF__TRY(trf__match_scales(file, a, &one, err));
         TRF__TRY(trf__match_scales(file, b, &other, err));
-        return trf__same_tensor(file, one, other, a->shape[0], err);
+        return trf__check_same_tensor(file, one, other, a->shape[0], err);
     }
     return TRF__OK_IF(same, TRF_E_SHAPE, -1, b->name,
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
@@ -35150,7 +35152,7 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
         const char *prefix = companion ? companion->prefix : "";
         int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
         while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+            TRF__TRY(trf__check_same_tensor(file, first, other, trf__param_size(p), err));
     }
     return TRF_OK;
 }
@@ -35224,9 +35226,9 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     TRF__TRY(trf__vocab_ids(c, model->source, err));
     TRF__TRY(trf__vocab_ids(c, model->target, err));
     if (trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
-    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
-        : TRF_OK;
+        TRF__TRY(trf__check_vocab_size(model->source, c->source_vocab, "source_vocab", err));
+    return trf__has_target(c)
+        ? trf__check_vocab_size(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
 /* Keeps texts that the library did not write: the program's own, and those of other programs. */
@@ -35261,7 +35263,7 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
 {
     const trf_file_entry *int8 = NULL;
     if (options->weights != TRF_WEIGHTS_FULL || options->packed)
-        TRF__TRY(trf__needs_whole(model, err));
+        TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__match_tensors(file, model, trf__has_content(file, "checkpoint"), &int8, err));
     TRF__TRY(trf__read_format(model, int8, options, err));
     TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
@@ -35409,8 +35411,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
     const trf_hooks *hooks = &model->config.hooks;
     const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)model->layout.n_params + 2;
     TRF__ZEROED(trf__row_scales, scales);
-    TRF__TRY(trf__needs_floats(model, err));
-    if (!companions) TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    if (!companions) TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, weights, err));
     if (weights == TRF_WEIGHTS_INT8) TRF__TRY(trf__row_scales_of(&scales, model, err));
     trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, most);
@@ -35544,7 +35546,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
                  "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
                                                           trainer->best };
@@ -35617,7 +35619,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     uint64_t fingerprint = trf__corpus_fingerprint(corpus);
     TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
                  "the trainer does not record which batch of the corpus comes next");
@@ -35828,8 +35830,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     int64_t n, i;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
-    TRF__TRY(trf__has_begun(sampler, err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_begun(sampler, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     const trf_hooks *hooks = &sampler->sampling.hooks;
     int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -35994,7 +35996,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_file *file;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     trf_status status = trf__session_read(sampler, file, err);
@@ -36663,7 +36665,7 @@ TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 }
 
 /* Refuses a trainer without an average. */
-TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_average(trf_trainer *trainer, trf_error *err)
 {
     if (trainer->average)
         return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
@@ -36681,7 +36683,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         trainer->average_read = 0;
         return trf__average_begin(trainer, err);
     }
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     double first = 9.0 / (10.0 + (double)trainer->step);
@@ -36697,7 +36699,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
 TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
     if (use) {
@@ -36831,7 +36833,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     int32_t first = 0, all, n;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     trf_train_options limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
@@ -37674,7 +37676,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 // >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
-TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
+TRF__FN trf_status trf__check_usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {
     for (int i = 0; vocab && i < TRF__SPECIALS; i++)
         TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
@@ -37744,8 +37746,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     TRF__RANGE(o, effort, 0, TRF_EFFORT_COUNT - 1);
-    if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
-    if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->source_vocab, "source_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
     TRF__TRY(trf__device_check(&o->device, err));
     return trf__hooks_check(&o->hooks, err);
@@ -38861,8 +38863,8 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     if (!o->make_vocabs) return TRF_OK;
     lines.used = NULL;
     TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
-    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
-    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+    if (!o->config) TRF__TRY(trf__check_usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__check_usual_ids(d->vocab[1], "target_vocab", err);
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */
@@ -40307,4 +40309,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2538492716
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1109653799

@@ -97,9 +97,9 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                  int32_t least, const char *what, const char *n_what,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_pair_side(int32_t max_length, int64_t pair, const int32_t *ids,
+                                        int32_t n, int32_t least, const char *what,
+                                        const char *n_what, trf_error *err)
 {
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
@@ -120,8 +120,10 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 {
     TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
                  "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
+    TRF__TRY(trf__check_pair_side(max_length, pair, source, n_source, 0, "source", "n_source",
+                                  err));
+    return trf__check_pair_side(max_length, pair, target, n_target, least, "target", "n_target",
+                                err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */

@@ -117,7 +117,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
                  "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
                                                           trainer->best };
@@ -190,7 +190,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     uint64_t fingerprint = trf__corpus_fingerprint(corpus);
     TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
                  "the trainer does not record which batch of the corpus comes next");

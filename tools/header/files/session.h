@@ -97,8 +97,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     int64_t n, i;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
-    TRF__TRY(trf__has_begun(sampler, err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_begun(sampler, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     const trf_hooks *hooks = &sampler->sampling.hooks;
     int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -263,7 +263,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_file *file;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     trf_status status = trf__session_read(sampler, file, err);

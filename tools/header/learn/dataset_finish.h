@@ -202,8 +202,8 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     if (!o->make_vocabs) return TRF_OK;
     lines.used = NULL;
     TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
-    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
-    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+    if (!o->config) TRF__TRY(trf__check_usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__check_usual_ids(d->vocab[1], "target_vocab", err);
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */

@@ -114,7 +114,7 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
         TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
                      "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
-        TRF__TRY(trf__needs_target(c, err));
+        TRF__TRY(trf__check_has_target(c, err));
     return TRF_OK;
 }
 
@@ -340,7 +340,7 @@ TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, i
     trf_status status = trf__begin(reader, "reader", err);
     if (reading) TRF__ZERO(*reading);
     TRF__TRY(status);
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     if (!reading) return trf__fail_null(err, "reading");
     if (!batch && !(from && from->states)) return trf__fail_null(err, "batch");
     TRF__TRY(trf__read_check(reader->pass.config, what, from, err));

@@ -227,7 +227,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                  "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    if (!o.each) TRF__TRY(trf__check_same_sources(&translator->reader.ensemble, err));
     return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
@@ -241,7 +241,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__check_has_target(c, err) ||
             trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -381,7 +381,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__fail_no_vocabs(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;

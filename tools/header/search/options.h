@@ -117,8 +117,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 }
 
 /* An option that is about unk needs a model with one. */
-TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_has_unk(const trf_config *c, int32_t value, const char *option,
+                                      trf_error *err)
 {
     return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
                       "%s must be 0, because the model has no unk (unk is -1)", option);
@@ -179,7 +179,7 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
 {
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_has_unk(c, s->ban_unk, "ban_unk", err));
     TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
                  "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
                  (int)s->start);

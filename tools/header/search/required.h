@@ -335,7 +335,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
 
 // >>require-call   the requirements of a call: checked, copied, given to its sentences
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+TRF__FN trf_status trf__fail_no_vocabs(trf_error *err)
 {
     return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                      "the model has no vocabularies: see trf_model_set_vocabs");
@@ -347,7 +347,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
                                        int32_t n, trf_error *err)
 {
     int32_t before = 0;
-    if (!t->reader.model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__fail_no_vocabs(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");

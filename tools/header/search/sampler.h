@@ -324,7 +324,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__same_sources(&ensemble, err));
+    TRF__TRY(trf__check_same_sources(&ensemble, err));
     /* the lists of a sampler have one span for each source */
     const trf_config *first = &ensemble.config;
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
@@ -503,7 +503,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
             "beginnings");
 }
 
-TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
 {
     return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
                                          "nothing has begun: call trf_sampler_begin first");
@@ -516,7 +516,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__check_begun(sampler, err));
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;

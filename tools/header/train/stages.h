@@ -115,7 +115,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;

@@ -327,8 +327,8 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__needs_whole(t->model, err));
-    TRF__TRY(trf__none_in_flight(t, err));
+    TRF__TRY(trf__check_whole(t->model, err));
+    TRF__TRY(trf__check_none_in_flight(t, err));
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
@@ -542,7 +542,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     trf_status status = trf__reduce(trainer, &tokens, err);
     if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }

@@ -364,7 +364,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
@@ -391,24 +391,24 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 }
 
 /* No slot of a stage waits for its backward pass. */
-TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
     return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
                       "slots", "slots that still wait for trf_stage_backward: %d",
                       (int)trainer->stage->waiting);
 }
 
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_no_gradients(const trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                       "micro-batches that still wait for an optimizer step: %lld; call "
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
 /* Threads, parts and the allocator are fixed for a trainer's life. */
-TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_same_allocator(const trf_trainer *trainer, const trf_train_options *o,
+                                             trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
     const trf_device *device = &trainer->model->config.device;
@@ -433,9 +433,9 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     trf_train_options o = options ? *options : trf_train_defaults();
     TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__pass *pass = &trainer->pass;
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    TRF__TRY(trf__check_same_allocator(trainer, &o, err));
     trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
@@ -492,7 +492,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
     if (frozen >= 0) {
-        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
             if (trf__fits(pattern, layout->params[i].name)) {
