@@ -6543,7 +6543,7 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
 //
 // Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. The
 // memory may be a device's. Then trf__beam_open and the functions after it run there, and at the
-// end trf__beam_places sets the pointers to a host's copy of the memory.
+// end trf__beam_set_pointers sets the pointers to a host's copy of the memory.
 //
 // A token has two numbers: its log-probability (`own`), and what it adds to S. They differ for
 // forced tokens and for penalized ones.
@@ -6587,7 +6587,7 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
 TRF__COLD
-TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
+TRF__FN size_t trf__beam_set_pointers(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
@@ -6618,7 +6618,7 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
     if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
-    return trf__beam_places(beam, longest, memory);
+    return trf__beam_set_pointers(beam, longest, memory);
 }
 
 // >>beam-groups    continuations that have met more or fewer tokens of phrases
@@ -6890,7 +6890,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 // >>beam-step      from the best next tokens to the rows that live on
 //
 // trf__beam_advance is one step: trf__beam_gather sorts the continuations of all rows,
-// trf__beam_place turns them into answers and live rows, and trf__beam_settle updates the proof.
+// trf__beam_select turns them into answers and live rows, and trf__beam_settle updates the proof.
 
 /* Sets the sentence of a beam: 0 <= n_prefix <= limit <= longest. The prefix is the caller's and
    must live until the search is done. */
@@ -7061,7 +7061,7 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 }
 
 /* Second half: endings first, then the rows that live on. */
-TRF__BOTH void trf__beam_place(trf__beam *beam)
+TRF__BOTH void trf__beam_select(trf__beam *beam)
 {
     int32_t ended = trf__beam_endings(beam), places = beam->width;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
@@ -7096,7 +7096,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
                                     int64_t stride, int32_t count, int32_t phrase_next)
 {
     trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, phrase_next);
-    trf__beam_place(beam);
+    trf__beam_select(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
@@ -16236,13 +16236,13 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
-TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_saved_count. */
+TRF__DEVICE int32_t trf__gpu_saved_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
 }
 
-TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
+TRF__DEVICE float trf__gpu_saved_logit(const trf__rules *r, int64_t row, int32_t k)
 {
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int32_t n = r->ids ? r->counts[2 * row] : 0;
@@ -16298,16 +16298,16 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         int32_t only = t.only ? t.only[row] : TRF__ANY;
         float maximum = -FLT_MAX, sum = 0;
         uint64_t last = UINT64_MAX;
-        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
+        int32_t n_kept = only >= 0 ? 0 : trf__gpu_saved_count(&t.rules, row);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, sums[2 * s]);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
+            maximum = fmaxf(maximum, trf__gpu_saved_logit(&t.rules, row, k));
         maximum = trf__block_max(maximum, shared);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
+            sum += expf(trf__gpu_saved_logit(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
             double x = -HUGE_VAL;           /* of EOS and the ends together */
@@ -22086,7 +22086,7 @@ typedef struct trf__layout {
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
-enum { TRF__TILE = 16384 };
+enum { TRF__PARAM_TILE = 16384 };
 
 /* Whether a parameter is a matrix of attention or feed-forward, or a head's. */
 TRF__FN int trf__is_product(int start)
@@ -22125,7 +22125,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     layout->n_params++;
     if (columns == 0) columns = 1;
     if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * columns, 16);
-    layout->n_tiles += trf__ceil_div(rows * columns, TRF__TILE);
+    layout->n_tiles += trf__ceil_div(rows * columns, TRF__PARAM_TILE);
     return offset;
 }
 
@@ -25908,9 +25908,9 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__PARAM_TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__PARAM_TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
             run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
@@ -26718,7 +26718,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
     TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
-    TRF__SHARED_CHUNK = 16 * TRF__TILE
+    TRF__SHARED_CHUNK = 16 * TRF__PARAM_TILE
 };
 
 TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
@@ -26811,7 +26811,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
         int by = trf__shared_by(&t->model->config, &stage->whole, p);
-        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__PARAM_TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -26920,8 +26920,8 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 {
     int32_t i = 0;
     while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]),
-                                                             TRF__TILE))
-        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
+                                                             TRF__PARAM_TILE))
+        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__PARAM_TILE);
     return layout->params[i].name;
 }
 
@@ -31771,7 +31771,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     /* a beam that came from a device still points to the device's memory */
-    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    trf__beam_set_pointers(beam, (int32_t)h->length,
+                           h->memory_read + (size_t)place * h->beam_bytes);
     int64_t n_ids = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
@@ -39180,7 +39181,7 @@ TRF__FOR_SIZE
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and
 // sizes and cannot fail. One line for each tensor (TRF__TENSOR) checks it, and notes how the op
-// uses it and which pointer of the op's job it is. Then trf__stage copies all of them to the
+// uses it and which pointer of the op's job it is. Then trf__upload_args copies all of them to the
 // device, and trf__end copies outputs back. If the device's memory is the host's, nothing is
 // copied. The context keeps what an op needs besides its tensors: spans, positions and scratch
 // memory, which grow and are reused. Forward and backward share their checks.
@@ -39260,8 +39261,8 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
 }
 
 /* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
-   pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
-TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t bytes, void *field)
+   pointer, of any type. It gets the host's address now, and the copy's in trf__upload_args. */
+TRF__FN void trf__add_arg(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
     trf__staged entry = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
@@ -39271,14 +39272,14 @@ TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t by
 /* Ids, positions or targets. */
 TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    trf__to_stage(c, 'i', list, trf__bytes(n, sizeof *list), field);
+    trf__add_arg(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
 /* The numbers of a tensor that has been checked, or NULL. */
 TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    trf__to_stage(c, use, tensor ? tensor->data : NULL,
-                  trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
+    trf__add_arg(c, use, tensor ? tensor->data : NULL,
+                 trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
 /* Checks a tensor, which must have this shape (columns -1: a vector), and notes it. */
@@ -39323,7 +39324,7 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
     c->now.key0 = (uint32_t)dropout->seed;
     c->now.key1 = (uint32_t)(dropout->seed >> 32);
     c->now.step = (uint32_t)dropout->step;
-    trf__to_stage(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    trf__add_arg(c, 'i', &c->now, sizeof c->now, &c->run.now);
     *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
     return TRF_OK;
 }
@@ -39355,7 +39356,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 }
 
 /* Copies everything to the device. It follows the last check, so nothing must be freed before. */
-TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
+TRF__FN trf_status trf__upload_args(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
     int n = c->n_staged;
@@ -39376,7 +39377,7 @@ TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 /* Most blocks end so: with one op on what was staged. */
 #define TRF__ISSUE(op, job) \
     do { \
-        TRF__TRY(trf__stage(context, err)); \
+        TRF__TRY(trf__upload_args(context, err)); \
         context->run.backend->op(&context->run, &(job)); \
         return trf__end(context, TRF_OK, err); \
     } while (0)
@@ -39445,10 +39446,10 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         for (int64_t p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
-                      &e.table);
+        trf__add_arg(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+                     &e.table);
     }
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     /* the whole table is staged; the op sees it from the offset on */
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * e.d;
     context->run.backend->embed(&context->run, &e);
@@ -39484,7 +39485,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__list(context, context->ints + e.rows, e.rows, &e.groups.rows);
     trf__list(context, context->ints + 2 * e.rows, e.rows + 1, &e.groups.first);
     e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (dlearned) {
         e.dtable += options->position_offset * e.d;
         e.positions = dlearned->shape[0] - options->position_offset;
@@ -39541,7 +39542,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TENSOR('a', dweight, l.out, l.in, dw.dw);
     TRF__TENSOR('O', dx, l.rows, l.in, l.dx);
     TRF__TENSOR('A', dbias, l.out, -1, dw.db);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     dw = trf__dw_of(dw.dw, dw.db, l.dy, dw.x, l.rows, l.out, l.in, 0);
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
@@ -39706,8 +39707,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
-                  &bias->pairs);
+    trf__add_arg(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+                 &bias->pairs);
     return TRF_OK;
 }
 
@@ -39719,8 +39720,8 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
-                  &a->spans);
+    trf__add_arg(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                 &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
@@ -39786,7 +39787,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, uses, &a.stats, err));
     TRF__TENSOR(uses[0] == 'I' ? 'O' : 'o', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__probabilities_arg(context, &a.in, probabilities, &maps, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (out) context->run.backend->attention(&context->run, &a);
     trf__probabilities_of(context, a.in, maps);
     return trf__end(context, TRF_OK, err);
@@ -39813,7 +39814,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -39855,7 +39856,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &a.in, &a.partial, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
     return trf__scores_end(context, a.in, dscore_bias, err);
 }
@@ -39907,8 +39908,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__to_stage(context, 'i', context->turns,
-                  trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
+    trf__add_arg(context, 'i', context->turns,
+                 trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
 }
@@ -39931,7 +39932,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
     TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
@@ -40004,7 +40005,7 @@ TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_er
     const trf__run *run = &context->run;
     trf__operands *sub = &call->sub;
     int64_t n = sub->rows * call->inner;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     sub->hidden = trf__act_at(run, sub->projected, sub->rows * trf__call_wide(call));
     sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
     n += 2 * sub->rows * sub->attention.heads;
@@ -40272,7 +40273,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
                                     err));
     trf__loss_layout(context, &l, 1);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
     /* the sync in trf__end waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
@@ -40309,4 +40310,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1109653799
+// Made from the files in tools/header by `make header`. CRC of the lines above: 999286865

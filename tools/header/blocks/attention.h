@@ -124,8 +124,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
-                  &bias->pairs);
+    trf__add_arg(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+                 &bias->pairs);
     return TRF_OK;
 }
 
@@ -137,8 +137,8 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
-                  &a->spans);
+    trf__add_arg(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                 &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
@@ -204,7 +204,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, uses, &a.stats, err));
     TRF__TENSOR(uses[0] == 'I' ? 'O' : 'o', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__probabilities_arg(context, &a.in, probabilities, &maps, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (out) context->run.backend->attention(&context->run, &a);
     trf__probabilities_of(context, a.in, maps);
     return trf__end(context, TRF_OK, err);
@@ -231,7 +231,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     n = trf__times(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -273,7 +273,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &a.in, &a.partial, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
     return trf__scores_end(context, a.in, dscore_bias, err);
 }
@@ -325,8 +325,8 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__to_stage(context, 'i', context->turns,
-                  trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
+    trf__add_arg(context, 'i', context->turns,
+                 trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
 }
@@ -349,7 +349,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
     TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
@@ -422,7 +422,7 @@ TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_er
     const trf__run *run = &context->run;
     trf__operands *sub = &call->sub;
     int64_t n = sub->rows * call->inner;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     sub->hidden = trf__act_at(run, sub->projected, sub->rows * trf__call_wide(call));
     sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
     n += 2 * sub->rows * sub->attention.heads;

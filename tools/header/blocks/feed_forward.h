@@ -180,7 +180,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
                                     err));
     trf__loss_layout(context, &l, 1);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
     /* the sync in trf__end waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);

@@ -361,7 +361,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
     TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
-    TRF__SHARED_CHUNK = 16 * TRF__TILE
+    TRF__SHARED_CHUNK = 16 * TRF__PARAM_TILE
 };
 
 TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
@@ -454,7 +454,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
         int by = trf__shared_by(&t->model->config, &stage->whole, p);
-        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__PARAM_TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -563,8 +563,8 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 {
     int32_t i = 0;
     while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]),
-                                                             TRF__TILE))
-        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
+                                                             TRF__PARAM_TILE))
+        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__PARAM_TILE);
     return layout->params[i].name;
 }
 

@@ -169,9 +169,9 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__PARAM_TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__PARAM_TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
             run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
