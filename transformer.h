@@ -4250,7 +4250,7 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
 // wrapping. A later check then reports a limit.
 
 /* A product of counts: 0 if a factor is negative, INT64_MAX if the product does not fit. */
-TRF__FN int64_t trf__times(int64_t a, int64_t b)
+TRF__FN int64_t trf__mul_counts(int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0) return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
@@ -4489,7 +4489,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__panels_across TRF__NAMED(trf__panels_across)
 #define trf__panels_product TRF__NAMED(trf__panels_product)
 #define trf__tile_call TRF__NAMED(trf__tile_call)
-#define trf__lends_amx TRF__NAMED(trf__lends_amx)
+#define trf__linux_has_amx TRF__NAMED(trf__linux_has_amx)
 #define trf__amx_begin TRF__NAMED(trf__amx_begin)
 #define trf__amx_end TRF__NAMED(trf__amx_end)
 #define trf__has_amx TRF__NAMED(trf__has_amx)
@@ -5387,7 +5387,7 @@ typedef struct trf__run {
     void *state;                        /* the backend's own: scratch, threads, streams, plans */
     const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
-    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
+    int cancel_off;                     /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -6089,7 +6089,7 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* TRF_E_CANCELLED if the cancel hook asks for it. */
 TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
 {
-    if (!run->deaf) return trf__cancel_status(&run->hooks, err);
+    if (!run->cancel_off) return trf__cancel_status(&run->hooks, err);
     (void)trf__cancelled(&run->hooks);
     return TRF_OK;
 }
@@ -6504,9 +6504,9 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
     return at < p->n_symbols && p->symbols[at] == id;
 }
 
-/* How many tokens of all phrases are matched. before: a state for each phrase, then the number of
-   excess symbols. id >= 0: after this token. `after` (or NULL) gets the new states. Negative: minus
-   the excess. */
+/* How many tokens of all phrases are matched; < 0: minus the excess. before: a state for each
+   phrase, then the number of excess symbols. id >= 0: after this token; `after` (or NULL): new
+   states. */
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {
@@ -8477,7 +8477,7 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 /* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
+    return trf__bytes(trf__mul_counts(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
 /* Packs rows row .. row + deep - 1 of the panel that begins at `column`. b: these rows of B from
@@ -8576,13 +8576,13 @@ typedef struct trf__tile_call {
 #define TRF__AMX_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__AMX_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__AMX_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_AMX(ask) trf__lends_amx(ask)
+#define TRF__HAS_AMX(ask) trf__linux_has_amx(ask)
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
    them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also requests
    permission for this process (ARCH_REQ_XCOMP_PERM). */
-TRF__FN int trf__lends_amx(int ask)
+TRF__FN int trf__linux_has_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low;
@@ -9944,7 +9944,8 @@ TRF__FN int64_t trf__bf16_words(int64_t k) { return trf__round_up(k, TRF__BF16_D
 
 TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
+    return trf__bytes(trf__mul_counts(trf__ceil_div(out, 16), trf__bf16_words(in)),
+                      sizeof(uint32_t));
 }
 
 /* As trf__panels_panel. Missing columns become 0. */
@@ -10459,7 +10460,7 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 
 /* Whether CBLAS computes a product. Only the number of rows and packed weights decide, so threads
    change no bit. w NULL: nothing is packed. Packed weights with few rows never use CBLAS, even with
-   a plain form: a model with packed weights alone gives the same bits. */
+   a plain form: so a model with packed weights alone gives the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;
@@ -15793,7 +15794,7 @@ TRF__ACT_OP(pool_gradient, trf__pool, 128, j->n_spans, *j)
    least 256 rows. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
-    int64_t most = trf__times(8, d);
+    int64_t most = trf__mul_counts(8, d);
     most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
     most -= most % 2;                   /* both rows of a pair are in one chunk */
     return trf__max64(1, trf__min64(rows, most));
@@ -17114,13 +17115,13 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
     return tensor;
 }
 
-/* Saturates (trf__times), so that shapes of hostile files cannot wrap. */
+/* Saturates (trf__mul_counts), so that shapes of hostile files cannot wrap. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
     if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
-    for (int32_t i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    for (int32_t i = 0; i < tensor->rank; i++) n = trf__mul_counts(n, tensor->shape[i]);
     return n;
 }
 
@@ -18615,7 +18616,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // numbers are little-endian and have 32 bits.
 
 /* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+TRF__FN trf_status trf__vocab_or_destroy(trf_vocab **v, trf_vocab *made, trf_status status)
 {
     if (status) { trf_vocab_destroy(made); made = NULL; }
     else made->finished = 1;
@@ -18648,7 +18649,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    return trf__vocab_finished(vocab, v, read(v, err));
+    return trf__vocab_or_destroy(vocab, v, read(v, err));
 }
 
 /* The number at an offset of the stored bytes. */
@@ -19325,9 +19326,9 @@ TRF__FN trf_status trf__free_base(trf_vocab *v, const int32_t *letter, int32_t n
 }
 
 /* Places the children of one branch, and makes each a branch. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at,
-                              trf__branch *branches, int64_t *n, trf__free_cells *from,
-                              trf_error *err)
+TRF__FN trf_status trf__place_children(trf_vocab *v, const trf__sorted *s, trf__branch at,
+                                       trf__branch *branches, int64_t *n, trf__free_cells *from,
+                                       trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int32_t letters = 0, letter[256], begin[257], base;
@@ -19353,20 +19354,20 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 }
 
 /* Builds the double array of a tree of so many nodes. */
-TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
+TRF__FN trf_status trf__place_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
     trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
-    int64_t planted = 1;
+    int64_t placed = 1;
     TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
     trf_status status = trf__more_cells(v, nodes + 512, err);
     /* the root is its own parent, so that no node takes its cell */
     if (!status) v->pieces->cells[0].parent = 0;
-    for (int64_t done = 0; !status && done < planted; done++)
-        status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
+    for (int64_t done = 0; !status && done < placed; done++)
+        status = trf__place_children(v, s, branches[done], branches, &placed, &from, err);
     TRF__FREE(&v->hooks, branches, nodes);
     return status;
 }
@@ -19394,7 +19395,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
                      status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
-    status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);
+    status = trf__place_tree(v, &to, trf__line_up(v, sorted, &to), err);
     trf__free(&v->hooks, block, bytes);
     return status;
 }
@@ -19701,8 +19702,7 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 }
 
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
-   parts, to a depth of 101. The empty heap serves as the stack; `score` there is the remaining
-   depth less one. */
+   parts, to a depth of 101. The empty heap is the stack; `score` is the depth left less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
@@ -21309,7 +21309,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status = trf_vocab_create(&made, kind, hooks, err);
     for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
+    return trf__vocab_or_destroy(v, made, status);
 }
 
 /* The bytes of a file of subwords tell which kind they are. */
@@ -22644,7 +22644,7 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 }
 
 /* If making a model failed, destroys it. */
-TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
+TRF__FN trf_status trf__model_or_destroy(trf_model **model, trf_status status)
 {
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
@@ -22657,7 +22657,7 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
                                   int32_t end, trf_error *err)
 {
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    return trf__model_kept(out, trf__model_weights(*out, err));
+    return trf__model_or_destroy(out, trf__model_weights(*out, err));
 }
 
 /* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
@@ -22712,7 +22712,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    TRF__TRY(trf__model_or_destroy(model, m->run.backend->sync(&m->run, err)));
     trf__warn_if_slow(m);
     return TRF_OK;
 }
@@ -22996,7 +22996,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    return trf__model_kept(copy, status);
+    return trf__model_or_destroy(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */
@@ -23998,7 +23998,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     wide = trf__max64(wide, pass->config->d_model);
     if (pass->config->sequence_labels) rows = trf__max64(rows, limits->sentences);
     *converted = pass->run.backend->converted(pass->run.format, rows, wide);
-    return pass->training ? trf__times(deep, wide) : 0;
+    return pass->training ? trf__mul_counts(deep, wide) : 0;
 }
 
 /* Bytes of the state of the pass's run. */
@@ -24761,8 +24761,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: in training padded as the backend says, times
-   the copies; else unchanged. They depend on the batch alone, not on the memory so far, and so do
-   the bits. */
+   the copies; else unchanged. They depend on the batch alone, not on memory, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -26199,7 +26198,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
 }
 
 /* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
-TRF__FN int trf__fits(const char *pattern, const char *name)
+TRF__FN int trf__glob_match(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
     while (*name)
@@ -26224,7 +26223,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
     for (int32_t i = 0; i < layout->n_params; i++) {
-        int fits = trf__fits(pattern, layout->params[i].name);
+        int fits = trf__glob_match(pattern, layout->params[i].name);
         n += fits;
         are += fits && trainer->frozen[i] == '1';
     }
@@ -26234,7 +26233,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
         TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
-            if (trf__fits(pattern, layout->params[i].name)) {
+            if (trf__glob_match(pattern, layout->params[i].name)) {
                 if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
                 if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
                 trainer->frozen[i] = frozen ? '1' : '0';
@@ -26662,7 +26661,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
 
 /* Moves the trainer's positions in the data after a batch. A batch that has no position moves
    nothing. A rejected batch of the same data counts as used; a cancelled one does not. */
-TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
+TRF__FN void trf__advance_position(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
     if (first) t->before = t->behind;
@@ -26689,7 +26688,7 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
-    trf__keep_place(t, batch->place, first, status);
+    trf__advance_position(t, batch->place, first, status);
     TRF__TRY(status);
     if (report) trf__report_means(report, sums, source_tokens);
     if (report) report->step = t->step + 1;
@@ -26981,7 +26980,7 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 }
 
 /* Sets a trainer's counters: `updates` of its steps were not skipped. */
-TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
+TRF__FN trf_status trf__set_counters(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);
@@ -27299,7 +27298,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     if (!batch) return trf__fail_null(err, "batch");
     trf_trainer *t = stage->trainer;
     trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    trf__advance_position(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;
@@ -27458,7 +27457,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
-    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
+    TRF__TRY(trf__set_counters(t, updater->state.step, updater->state.updates, err));
     for (int32_t i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
@@ -29811,7 +29810,7 @@ TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t lay
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
-    x.data = trf__take_reals(cursor, trf__times(layers ? layers : 1, rows), columns);
+    x.data = trf__take_reals(cursor, trf__mul_counts(layers ? layers : 1, rows), columns);
     return x;
 }
 
@@ -29840,8 +29839,8 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
             maps->shape[1] = c->n_heads;
             trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
                                   &maps->shape[3]);
-            maps->data = trf__take_reals(cursor, trf__times(maps->shape[0], maps->shape[1]),
-                                         trf__times(maps->shape[2], maps->shape[3]));
+            maps->data = trf__take_reals(cursor, trf__mul_counts(maps->shape[0], maps->shape[1]),
+                                         trf__mul_counts(maps->shape[2], maps->shape[3]));
         }
     }
 }
@@ -29853,7 +29852,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
     const trf_hooks *hooks = &r->pass.run.hooks;
     trf__cursor cursor = trf__cursor_at(NULL);
     TRF__GROW(trf_tensor, r->maps, r->maps_capacity,
-              trf__times(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
+              trf__mul_counts(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     if (cursor.used > r->results_bytes) {
         trf__free(hooks, r->results, r->results_bytes);
@@ -30773,8 +30772,7 @@ TRF__FOR_SPEED
 // >>required       the phrases of a call, as its beams read them
 //
 // Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
-// it cuts the text, elsewhere one with the fewest tokens after it. All phrases of a call lie in one
-// block of the device.
+// it cuts the text, else one with the fewest after it. A call's phrases lie in one device block.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -30962,7 +30960,7 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 /* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
    of Knuth, Morris and Pratt). */
-TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+TRF__FN void trf__set_failure_links(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
     for (int32_t i = 1; i < f->n; i++)
@@ -30991,7 +30989,7 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 {
     trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
-    trf__set_back(f, units);
+    trf__set_failure_links(f, units);
     for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
@@ -31942,7 +31940,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
 
 /* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
    together: as the options allow, and within the numbers of slots and areas. */
-TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
+TRF__FN int32_t trf__round_capacity(const trf_search *s, int64_t tokens, int64_t longest)
 {
     /* + 1: EOS; + 16: an area is rounded up */
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
@@ -31964,10 +31962,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        int32_t n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_capacity(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
-        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
-            break;
+        if (round->end > round->first &&
+            trf__round_capacity(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
         round->n = n;
     }
@@ -32162,7 +32160,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!trf__has_source(config))
         round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
                                                                     source_tokens));
-    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
+    round.n = (int32_t)trf__min64(sentences, trf__round_capacity(search, source_tokens,
+                                                                 round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
@@ -32850,7 +32849,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     int64_t most = trf__max64(g->caches[0].self_area, g->caches[0].area);
-    TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
+    TRF__FAIL_IF(trf__mul_counts(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
                  "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
@@ -33614,7 +33613,7 @@ TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t 
 #endif
 
 /* Whether numbers of a file are the host's, as they are. */
-TRF__FN int trf__is_own(const trf__dtype *dtype)
+TRF__FN int trf__is_host_dtype(const trf__dtype *dtype)
 {
     return trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
 }
@@ -33634,7 +33633,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
         trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
-    if (trf__is_own(dtype)) {
+    if (trf__is_host_dtype(dtype)) {
         i = trf__finite_numbers(p, n, dtype->code);
         if ((const void *)values != (const void *)p) memcpy(values, p, each * i);
     }
@@ -33685,7 +33684,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                  (long long)count, (long long)first);
     uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
-    const int own = trf__is_own(dtype);
+    const int own = trf__is_host_dtype(dtype);
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
         unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
         n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
@@ -34094,7 +34093,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
                  "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
                  (int)i, (int)TRF_MAX_RANK);
     for (int32_t k = 0; k < t->rank; k++) {
-        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] > 1) most = trf__mul_counts(most, t->shape[k]);
         TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
                      "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }
@@ -34732,8 +34731,8 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
     const char *from = reader->bytes;   /* the buffer, where `pack` reads it */
-    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
-                                                             : reader->numbers;
+    trf_real *numbers = trf__is_host_dtype(trf__dtype_of(e->dtype))
+                            ? (trf_real *)(void *)reader->bytes : reader->numbers;
     size_t stored = 0;                  /* how many numbers are finite, before any other */
     trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
     if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
@@ -34765,7 +34764,7 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const trf__run *device = &r->model->run;
     const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
-    const int as_is = !dtype->code || trf__is_own(dtype);
+    const int as_is = !dtype->code || trf__is_host_dtype(dtype);
     char *to = place ? place : as_is ? reader->bytes : (char *)reader->numbers;
     char *read = as_is ? to : reader->bytes;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
@@ -35196,7 +35195,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     TRF__FREE(hooks, bytes, most);
-    return trf__vocab_finished(vocab, made, status);
+    return trf__vocab_or_destroy(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
@@ -35705,7 +35704,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
-    trf_status status = trf__trainer_moved(t, step, updates, err);
+    trf_status status = trf__set_counters(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
@@ -37313,9 +37312,9 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    l->trainer->pass.run.cancel_off = l->o->agree != NULL;
     trf_status status = trf__learn_batches(l, err);
-    l->trainer->pass.run.deaf = 0;
+    l->trainer->pass.run.cancel_off = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
         if (status == TRF_E_END) return status;
@@ -39117,7 +39116,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
+    return trf__model_or_destroy(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -39141,7 +39140,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    return trf__model_kept(model, status);
+    return trf__model_or_destroy(model, status);
 }
 
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
@@ -39569,7 +39568,7 @@ TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tenso
     TRF__TENSOR('I', bias, n.d, -1, n.bias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
@@ -39591,7 +39590,7 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
     TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('i', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif
@@ -39616,11 +39615,12 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     if (!shape) return 0;
     int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
-    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t n = trf__mul_counts(trf__mul_counts(2, queries), shape->n_heads);
     if (!params) return n;
     int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
-    n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
-    return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
+    n = trf__add_counts(n, trf__mul_counts(trf__mul_counts(2, queries), q_width));
+    return q_width < 0 || wide < q_width
+        ? n : trf__add_counts(n, trf__mul_counts(keys, wide - q_width));
 }
 
 /* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
@@ -39684,7 +39684,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
     if (!t->data) return trf__fail_null(err, "score_bias");
-    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__times(n, a->heads))) {
+    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__mul_counts(n, a->heads))) {
         bias->per_head = t->shape[0] != n;
         rows = 1;
         columns = t->shape[0];
@@ -39699,7 +39699,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
                          "Q >= %lld and K >= %lld", (long long)n,
-                         (long long)trf__times(n, a->heads), a->heads, (long long)rows,
+                         (long long)trf__mul_counts(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
@@ -39757,7 +39757,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
     const trf__span *spans = context->spans;
     int64_t n = 0;
     for (int64_t i = 0; i < in->n_spans; i++)
-        n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+        n = trf__add_counts(n, trf__mul_counts((int64_t)spans[i].n_query * spans[i].n_key,
+                                               in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
                  out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key))
@@ -39812,7 +39813,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                      "dscore_bias must have the shape of score_bias");
     for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
-    n = trf__times(n, in->heads);
+    n = trf__mul_counts(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
     trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
@@ -40117,8 +40118,8 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
     if (!params) return 0;
-    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
-                           trf__times(rows, params->w2.shape[1]));
+    return trf__add_counts(trf__mul_counts(rows, params->w1.shape[0]),
+                           trf__mul_counts(rows, params->w2.shape[1]));
 }
 
 /* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2
@@ -40310,4 +40311,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 999286865
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3450106898

@@ -33,11 +33,12 @@ TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
     if (!shape) return 0;
     int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
-    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t n = trf__mul_counts(trf__mul_counts(2, queries), shape->n_heads);
     if (!params) return n;
     int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
-    n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
-    return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
+    n = trf__add_counts(n, trf__mul_counts(trf__mul_counts(2, queries), q_width));
+    return q_width < 0 || wide < q_width
+        ? n : trf__add_counts(n, trf__mul_counts(keys, wide - q_width));
 }
 
 /* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
@@ -101,7 +102,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
     if (!t->data) return trf__fail_null(err, "score_bias");
-    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__times(n, a->heads))) {
+    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__mul_counts(n, a->heads))) {
         bias->per_head = t->shape[0] != n;
         rows = 1;
         columns = t->shape[0];
@@ -116,7 +117,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
                          "Q >= %lld and K >= %lld", (long long)n,
-                         (long long)trf__times(n, a->heads), a->heads, (long long)rows,
+                         (long long)trf__mul_counts(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
@@ -174,7 +175,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
     const trf__span *spans = context->spans;
     int64_t n = 0;
     for (int64_t i = 0; i < in->n_spans; i++)
-        n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+        n = trf__add_counts(n, trf__mul_counts((int64_t)spans[i].n_query * spans[i].n_key,
+                                               in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
                  out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key))
@@ -229,7 +231,7 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                      "dscore_bias must have the shape of score_bias");
     for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
-    n = trf__times(n, in->heads);
+    n = trf__mul_counts(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
     trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;

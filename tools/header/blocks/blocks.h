@@ -408,7 +408,7 @@ TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tenso
     TRF__TENSOR('I', bias, n.d, -1, n.bias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
@@ -430,7 +430,7 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
     TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('i', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif

@@ -24,8 +24,8 @@
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
     if (!params) return 0;
-    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
-                           trf__times(rows, params->w2.shape[1]));
+    return trf__add_counts(trf__mul_counts(rows, params->w1.shape[0]),
+                           trf__mul_counts(rows, params->w2.shape[1]));
 }
 
 /* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2

@@ -509,7 +509,8 @@ TRF__FN int64_t trf__bf16_words(int64_t k) { return trf__round_up(k, TRF__BF16_D
 
 TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
+    return trf__bytes(trf__mul_counts(trf__ceil_div(out, 16), trf__bf16_words(in)),
+                      sizeof(uint32_t));
 }
 
 /* As trf__panels_panel. Missing columns become 0. */

@@ -377,7 +377,7 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 /* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
+    return trf__bytes(trf__mul_counts(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
 /* Packs rows row .. row + deep - 1 of the panel that begins at `column`. b: these rows of B from

@@ -142,7 +142,7 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 
 /* Whether CBLAS computes a product. Only the number of rows and packed weights decide, so threads
    change no bit. w NULL: nothing is packed. Packed weights with few rows never use CBLAS, even with
-   a plain form: a model with packed weights alone gives the same bits. */
+   a plain form: so a model with packed weights alone gives the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;

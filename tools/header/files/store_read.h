@@ -158,7 +158,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     TRF__FREE(hooks, bytes, most);
-    return trf__vocab_finished(vocab, made, status);
+    return trf__vocab_or_destroy(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */

@@ -350,7 +350,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
                  "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
                  (int)i, (int)TRF_MAX_RANK);
     for (int32_t k = 0; k < t->rank; k++) {
-        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] > 1) most = trf__mul_counts(most, t->shape[k]);
         TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
                      "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }

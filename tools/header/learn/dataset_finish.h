@@ -455,7 +455,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
+    return trf__model_or_destroy(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -479,7 +479,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    return trf__model_kept(model, status);
+    return trf__model_or_destroy(model, status);
 }
 
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,

@@ -313,9 +313,9 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    l->trainer->pass.run.cancel_off = l->o->agree != NULL;
     trf_status status = trf__learn_batches(l, err);
-    l->trainer->pass.run.deaf = 0;
+    l->trainer->pass.run.cancel_off = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
         if (status == TRF_E_END) return status;

@@ -49,7 +49,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    return trf__model_kept(copy, status);
+    return trf__model_or_destroy(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */

@@ -104,7 +104,7 @@ typedef struct trf__run {
     void *state;                        /* the backend's own: scratch, threads, streams, plans */
     const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
-    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
+    int cancel_off;                     /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -806,7 +806,7 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* TRF_E_CANCELLED if the cancel hook asks for it. */
 TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
 {
-    if (!run->deaf) return trf__cancel_status(&run->hooks, err);
+    if (!run->cancel_off) return trf__cancel_status(&run->hooks, err);
     (void)trf__cancelled(&run->hooks);
     return TRF_OK;
 }

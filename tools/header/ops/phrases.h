@@ -93,9 +93,9 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
     return at < p->n_symbols && p->symbols[at] == id;
 }
 
-/* How many tokens of all phrases are matched. before: a state for each phrase, then the number of
-   excess symbols. id >= 0: after this token. `after` (or NULL) gets the new states. Negative: minus
-   the excess. */
+/* How many tokens of all phrases are matched; < 0: minus the excess. before: a state for each
+   phrase, then the number of excess symbols. id >= 0: after this token; `after` (or NULL): new
+   states. */
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {

@@ -322,8 +322,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: in training padded as the backend says, times
-   the copies; else unchanged. They depend on the batch alone, not on the memory so far, and so do
-   the bits. */
+   the copies; else unchanged. They depend on the batch alone, not on memory, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;

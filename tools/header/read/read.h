@@ -126,7 +126,7 @@ TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t lay
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
-    x.data = trf__take_reals(cursor, trf__times(layers ? layers : 1, rows), columns);
+    x.data = trf__take_reals(cursor, trf__mul_counts(layers ? layers : 1, rows), columns);
     return x;
 }
 
@@ -155,8 +155,8 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
             maps->shape[1] = c->n_heads;
             trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
                                   &maps->shape[3]);
-            maps->data = trf__take_reals(cursor, trf__times(maps->shape[0], maps->shape[1]),
-                                         trf__times(maps->shape[2], maps->shape[3]));
+            maps->data = trf__take_reals(cursor, trf__mul_counts(maps->shape[0], maps->shape[1]),
+                                         trf__mul_counts(maps->shape[2], maps->shape[3]));
         }
     }
 }
@@ -168,7 +168,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
     const trf_hooks *hooks = &r->pass.run.hooks;
     trf__cursor cursor = trf__cursor_at(NULL);
     TRF__GROW(trf_tensor, r->maps, r->maps_capacity,
-              trf__times(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
+              trf__mul_counts(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     if (cursor.used > r->results_bytes) {
         trf__free(hooks, r->results, r->results_bytes);

@@ -100,7 +100,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
 
 /* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
    together: as the options allow, and within the numbers of slots and areas. */
-TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
+TRF__FN int32_t trf__round_capacity(const trf_search *s, int64_t tokens, int64_t longest)
 {
     /* + 1: EOS; + 16: an area is rounded up */
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
@@ -122,10 +122,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        int32_t n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_capacity(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
-        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
-            break;
+        if (round->end > round->first &&
+            trf__round_capacity(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
         round->n = n;
     }
@@ -320,7 +320,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!trf__has_source(config))
         round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
                                                                     source_tokens));
-    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
+    round.n = (int32_t)trf__min64(sentences, trf__round_capacity(search, source_tokens,
+                                                                 round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);

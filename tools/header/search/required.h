@@ -19,8 +19,7 @@
 // >>required       the phrases of a call, as its beams read them
 //
 // Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
-// it cuts the text, elsewhere one with the fewest tokens after it. All phrases of a call lie in one
-// block of the device.
+// it cuts the text, else one with the fewest after it. A call's phrases lie in one device block.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -208,7 +207,7 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 /* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
    of Knuth, Morris and Pratt). */
-TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+TRF__FN void trf__set_failure_links(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
     for (int32_t i = 1; i < f->n; i++)
@@ -237,7 +236,7 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 {
     trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
-    trf__set_back(f, units);
+    trf__set_failure_links(f, units);
     for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;

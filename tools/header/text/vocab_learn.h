@@ -145,7 +145,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // numbers are little-endian and have 32 bits.
 
 /* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+TRF__FN trf_status trf__vocab_or_destroy(trf_vocab **v, trf_vocab *made, trf_status status)
 {
     if (status) { trf_vocab_destroy(made); made = NULL; }
     else made->finished = 1;
@@ -178,7 +178,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    return trf__vocab_finished(vocab, v, read(v, err));
+    return trf__vocab_or_destroy(vocab, v, read(v, err));
 }
 
 /* The number at an offset of the stored bytes. */

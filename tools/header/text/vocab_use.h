@@ -287,7 +287,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status = trf_vocab_create(&made, kind, hooks, err);
     for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
+    return trf__vocab_or_destroy(v, made, status);
 }
 
 /* The bytes of a file of subwords tell which kind they are. */

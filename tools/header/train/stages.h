@@ -329,7 +329,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     if (!batch) return trf__fail_null(err, "batch");
     trf_trainer *t = stage->trainer;
     trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    trf__advance_position(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;

@@ -305,7 +305,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
 
 /* Moves the trainer's positions in the data after a batch. A batch that has no position moves
    nothing. A rejected batch of the same data counts as used; a cancelled one does not. */
-TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
+TRF__FN void trf__advance_position(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
     if (first) t->before = t->behind;
@@ -332,7 +332,7 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
-    trf__keep_place(t, batch->place, first, status);
+    trf__advance_position(t, batch->place, first, status);
     TRF__TRY(status);
     if (report) trf__report_means(report, sums, source_tokens);
     if (report) report->step = t->step + 1;
@@ -624,7 +624,7 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
 }
 
 /* Sets a trainer's counters: `updates` of its steps were not skipped. */
-TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
+TRF__FN trf_status trf__set_counters(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);

@@ -460,7 +460,7 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
 }
 
 /* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
-TRF__FN int trf__fits(const char *pattern, const char *name)
+TRF__FN int trf__glob_match(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
     while (*name)
@@ -485,7 +485,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
     for (int32_t i = 0; i < layout->n_params; i++) {
-        int fits = trf__fits(pattern, layout->params[i].name);
+        int fits = trf__glob_match(pattern, layout->params[i].name);
         n += fits;
         are += fits && trainer->frozen[i] == '1';
     }
@@ -495,7 +495,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
         TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
-            if (trf__fits(pattern, layout->params[i].name)) {
+            if (trf__glob_match(pattern, layout->params[i].name)) {
                 if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
                 if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
                 trainer->frozen[i] = frozen ? '1' : '0';
