@@ -18260,8 +18260,8 @@ typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 typedef struct trf__byte_bpe {
     trf__word_rules ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
-    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
-    int64_t n_slots;                    /* a power of two, above twice n_merges */
+    int32_t *entries;                   /* number of a merge plus 1, or 0 for an empty entry */
+    int64_t n_entries;                  /* a power of two, above twice n_merges */
     int32_t n_merges;
     uint32_t flags;
     int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
@@ -18281,9 +18281,9 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    uint64_t *slots;        /* 0: empty; else the number of a token plus 1, and above it half of its
+    uint64_t *entries;      /* 0: empty; else the number of a token plus 1, and above it half of its
                                hash, so that most other tokens are never looked at */
-    int64_t n_slots;        /* 0 or a power of two */
+    int64_t n_entries;      /* 0 or a power of two */
     char *stored;           /* of subwords: their file, with a map before it if there is one; or
                                NULL */
     int64_t n_stored;
@@ -18367,7 +18367,7 @@ TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
     return h;
 }
 
-/* A final mix, so that the low bits, which choose the slot, depend on all others. */
+/* A final mix, so that the low bits, which choose the entry, depend on all others. */
 TRF__FN uint64_t trf__hash_end(uint64_t h)
 {
     h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
@@ -18379,20 +18379,20 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
 }
 
-/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
-   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
-   power of two, so that every slot is reached. */
-TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+/* The distance from a taken entry to the next one to try. It depends on the hash, so that tokens
+   crafted for the same first entry do not make one long chain. It is odd and the table's size is a
+   power of two, so that every entry is reached. */
+TRF__FN uint64_t trf__entry_step(uint64_t hash) { return hash >> 32 | 1; }
 
-/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
+/* Returns the number of a token, or -1. Half the entries are empty, so the loop ends. */
 TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
-    if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const int32_t number = (int32_t)(v->slots[at] & UINT32_MAX) - 1;
+    uint64_t mask = (uint64_t)v->n_entries - 1, at = hash & mask;
+    if (!v->n_entries) return -1;
+    for (; v->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
+        const int32_t number = (int32_t)(v->entries[at] & UINT32_MAX) - 1;
         const trf__token *t = &v->tokens[number];
-        if (v->slots[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
+        if (v->entries[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
             !memcmp(v->bytes + t->begin, token, length)) return number;
     }
     return -1;
@@ -18423,26 +18423,26 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 }
 
 /* Enters a token that is not in the table. */
-TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+TRF__FN void trf__vocab_fill_entry(trf_vocab *v, int64_t number)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
-    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
+    uint64_t mask = (uint64_t)v->n_entries - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->entries[at]) at = (at + trf__entry_step(hash)) & mask;
+    v->entries[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
 /* Lets `tokens` fill at most half of the table. On failure the old table stays. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
+TRF__FN trf_status trf__vocab_grow_entries(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    uint64_t *slots;
-    if (tokens <= v->n_slots / 2) return TRF_OK;
+    uint64_t *entries;
+    if (tokens <= v->n_entries / 2) return TRF_OK;
     const int64_t wanted = trf__capacity(64, 2 * tokens);
-    TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
+    TRF__ALLOC_ZEROED(uint64_t, entries, &v->hooks, wanted, "vocab", "for a table of %lld entries",
                       (long long)wanted);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
-    v->slots = slots;
-    v->n_slots = wanted;
-    /* slots depend on the table's size, so every token is entered again */
-    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    trf__free(&v->hooks, v->entries, trf__bytes(v->n_entries, sizeof *entries));
+    v->entries = entries;
+    v->n_entries = wanted;
+    /* the entry depends on the table's size, so every token is entered again */
+    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_entry(v, i);
     return TRF_OK;
 }
 
@@ -18453,7 +18453,7 @@ TRF__FN trf_status trf__vocab_reserve(trf_vocab *v, int64_t tokens, int64_t byte
     if (tokens == 0) return TRF_OK;
     TRF__GROW(trf__token, v->tokens, v->token_capacity, tokens, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, bytes, &v->hooks);
-    return trf__vocab_grow_slots(v, tokens, err);
+    return trf__vocab_grow_entries(v, tokens, err);
 }
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
@@ -18468,14 +18468,14 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                  "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
+    TRF__TRY(trf__vocab_grow_entries(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
     const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
     v->tokens[v->n_tokens] = t;
     memcpy(v->bytes + t.begin, token, length);
     v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
-    trf__vocab_fill_slot(v, v->n_tokens++);
+    trf__vocab_fill_entry(v, v->n_tokens++);
     return TRF_OK;
 }
 
@@ -18503,7 +18503,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__byte_bpe *b = v->byte_bpe;
     TRF__FREE(hooks, v->tokens, v->token_capacity);
     trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(hooks, v->slots, v->n_slots);
+    TRF__FREE(hooks, v->entries, v->n_entries);
     trf__free(hooks, v->stored, (size_t)v->n_stored);
     if (p) {
         TRF__FREE(hooks, p->tokens, p->size);
@@ -18514,7 +18514,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     if (b) {
         TRF__FREE(hooks, b->ranges.items, b->ranges.n);
         TRF__FREE(hooks, b->merges, b->n_merges);
-        TRF__FREE(hooks, b->slots, b->n_slots);
+        TRF__FREE(hooks, b->entries, b->n_entries);
     }
     TRF__FREE(hooks, p, 1);
     TRF__FREE(hooks, w, 1);
@@ -20363,14 +20363,14 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
+/* The rank of a merge, or -1. *at is its entry, or an empty one. Both ids decide the entry. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t mask = (uint64_t)b->n_entries - 1;
     uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
-        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
-        if (m->left == left && m->right == right) return b->slots[*at] - 1;
+    for (*at = hash & mask; b->entries[*at]; *at = (*at + trf__entry_step(hash)) & mask) {
+        const trf__byte_merge *m = &b->merges[b->entries[*at] - 1];
+        if (m->left == left && m->right == right) return b->entries[*at] - 1;
     }
     return -1;
 }
@@ -20539,7 +20539,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
     trf__byte_merge *m = b->merges + i;
-    uint64_t slot;
+    uint64_t entry;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
     const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
@@ -20553,9 +20553,9 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
-    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
+    if (trf__merge_rank(b, m->left, m->right, &entry) >= 0)
         return "expected every merge once, got one twice";
-    b->slots[slot] = i + 1;
+    b->entries[entry] = i + 1;
     return NULL;
 }
 
@@ -20567,17 +20567,17 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
     const char *fault = NULL;
     char *work = TRF__NEW(char, &v->hooks, b->longest_token);
     int32_t i;
-    b->n_slots = 2;
-    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
+    b->n_entries = 2;
+    while (b->n_entries <= 2 * (int64_t)b->n_merges) b->n_entries *= 2;
     b->merges = TRF__NEW(trf__byte_merge, &v->hooks, b->n_merges);
-    b->slots = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_slots);
-    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
+    b->entries = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_entries);
+    for (i = 0; work && b->merges && b->entries && !fault && i < b->n_merges; i++) {
         b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
         b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
-    TRF__FAIL_IF(!work || !b->merges || !b->slots, TRF_E_NOMEM, -1, "byte_bpe",
+    TRF__FAIL_IF(!work || !b->merges || !b->entries, TRF_E_NOMEM, -1, "byte_bpe",
                  "no memory for %d merges", (int)b->n_merges);
     if (!fault) return TRF_OK;
     at += TRF__BYTE_MERGE * (int64_t)(i - 1);
@@ -20798,8 +20798,8 @@ TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, cons
 TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
                              trf__merge *pair)
 {
-    uint64_t slot;
-    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
+    uint64_t entry;
+    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &entry);
     if (rank < 0) return 0;
     pair->score = -rank;
     pair->node = b->v->byte_bpe->merges[rank].token;
@@ -30533,7 +30533,7 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+    int32_t *entries; int64_t n_entries;        /* what target ids write: a hash table of ids + 1 or
                                                    0, in whose block are */
     int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;
@@ -30807,7 +30807,7 @@ TRF__FN void trf__required_free(trf_translator *t)
     TRF__FREE(hooks, r->symbols, r->symbols_capacity);
     TRF__FREE(hooks, r->text, r->text_capacity);
     TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
-    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
+    trf__free(hooks, r->entries, trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes);
 }
 
 // >>writing        what each id of the target writes
@@ -30819,17 +30819,17 @@ TRF__FN const char *trf__writing(const trf__required *r, int32_t id, int32_t *n)
     return r->texts + from;
 }
 
-/* The slot of the id that writes n bytes, or the empty one where it would be. */
-TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int32_t n,
-                                   uint64_t hash)
+/* The entry of the id that writes n bytes, or the empty one where it would be. */
+TRF__FN int32_t *trf__writing_entry(const trf__required *r, const char *text, int32_t n,
+                                    uint64_t hash)
 {
-    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
-    for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+    uint64_t mask = (uint64_t)r->n_entries - 1, at = hash & mask;
+    for (; r->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
         int32_t length;
-        const char *other = trf__writing(r, r->slots[at] - 1, &length);
+        const char *other = trf__writing(r, r->entries[at] - 1, &length);
         if (length == n && !memcmp(other, text, (size_t)n)) break;
     }
-    return &r->slots[at];
+    return &r->entries[at];
 }
 
 /* Enters an id that a copy may use, unless another one writes the same. */
@@ -30837,9 +30837,9 @@ TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
     int32_t n;
     const char *text = trf__writing(r, id, &n);
-    int32_t *slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
-    if (n == 0 || *slot) return;
-    *slot = id + 1;
+    int32_t *entry = trf__writing_entry(r, text, n, trf__hash_bytes(text, (size_t)n));
+    if (n == 0 || *entry) return;
+    *entry = id + 1;
     if (n > r->longest) r->longest = n;
 }
 
@@ -30868,18 +30868,18 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     int32_t id;
     if (r->writes) return TRF_OK;
     for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
-    r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
+    r->n_entries = trf__capacity(2, 2 * (int64_t)c->target_vocab);
     r->writes_bytes = ends + texts;
-    size_t bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
-    r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
-    if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
+    size_t bytes = trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes;
+    r->entries = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
+    if (r->entries) r->writes = run->backend->alloc(run, r->writes_bytes);
     if (!r->writes) {
-        trf__free(hooks, r->slots, bytes);
-        r->slots = NULL;
+        trf__free(hooks, r->entries, bytes);
+        r->entries = NULL;
         return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
                          (long long)c->target_vocab);
     }
-    r->ends = r->slots + r->n_slots;
+    r->ends = r->entries + r->n_entries;
     r->texts = (char *)(r->ends + c->target_vocab);
     for (texts = 0, id = 0; id < c->target_vocab; id++)
         r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
@@ -30906,7 +30906,7 @@ TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_
         int32_t rest = units[m + length - blank].rest;
         hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        int32_t found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        int32_t found = *trf__writing_entry(r, from, length, trf__hash_end(hash));
         if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
@@ -40311,4 +40311,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3450106898
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3162596359

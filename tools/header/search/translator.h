@@ -68,7 +68,7 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+    int32_t *entries; int64_t n_entries;        /* what target ids write: a hash table of ids + 1 or
                                                    0, in whose block are */
     int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;

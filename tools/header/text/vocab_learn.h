@@ -32,7 +32,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__byte_bpe *b = v->byte_bpe;
     TRF__FREE(hooks, v->tokens, v->token_capacity);
     trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(hooks, v->slots, v->n_slots);
+    TRF__FREE(hooks, v->entries, v->n_entries);
     trf__free(hooks, v->stored, (size_t)v->n_stored);
     if (p) {
         TRF__FREE(hooks, p->tokens, p->size);
@@ -43,7 +43,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     if (b) {
         TRF__FREE(hooks, b->ranges.items, b->ranges.n);
         TRF__FREE(hooks, b->merges, b->n_merges);
-        TRF__FREE(hooks, b->slots, b->n_slots);
+        TRF__FREE(hooks, b->entries, b->n_entries);
     }
     TRF__FREE(hooks, p, 1);
     TRF__FREE(hooks, w, 1);
