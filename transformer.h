@@ -3829,7 +3829,7 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__SLOW 0                     /* as far as one can know */
 #endif
-/* Columns that are linked in compute instead, and have this message themselves. */
+/* Linked columns compute instead, and print this message themselves. */
 #if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
@@ -4288,7 +4288,7 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
 // wrapping. A later check then reports a limit.
 
 /* A product of counts: 0 if a factor is negative, INT64_MAX if the product does not fit. */
-TRF__FN int64_t trf__times(int64_t a, int64_t b)
+TRF__FN int64_t trf__mul_counts(int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0) return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
@@ -4349,7 +4349,7 @@ typedef int trf__order(const void *context, const void *a, const void *b);
 
 /* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
    its order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+   slow. pointers: the items are pointers, and `order` gets the pointers themselves. */
 TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
                                const void *context)
 {
@@ -4409,9 +4409,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters, without what no level changes in them. Their names
-// get the level's suffix. A pragma gives the compiler the level's instructions. The names are
-// listed below; tools/header/names.awk finds them.
+// vector), but then compiles only the code that depends on the level. Its names get the level's
+// suffix. A pragma gives the compiler the level's instructions. The names are listed below;
+// tools/header/names.awk finds them.
 //
 // Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
 // there is one, because GCC aligns no stack to 32 bytes there.
@@ -4443,8 +4443,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define TRF__LEVELS 0
 #endif
 
-/* Of the level that is being read: the suffix of its names, and its instructions, for functions
-   that have more of them. (clang does not add those of the pragma.) */
+/* The suffix of the current level's names, and its instructions, for functions that need more.
+   (clang does not add those of the pragma.) */
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
 #define TRF__NAMED(name) TRF__PASTE(name, TRF__SUFFIX)
@@ -4527,7 +4527,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size, trf__order *ord
 #define trf__panels_across TRF__NAMED(trf__panels_across)
 #define trf__panels_product TRF__NAMED(trf__panels_product)
 #define trf__tile_call TRF__NAMED(trf__tile_call)
-#define trf__lends_amx TRF__NAMED(trf__lends_amx)
+#define trf__linux_has_amx TRF__NAMED(trf__linux_has_amx)
 #define trf__amx_begin TRF__NAMED(trf__amx_begin)
 #define trf__amx_end TRF__NAMED(trf__amx_end)
 #define trf__has_amx TRF__NAMED(trf__has_amx)
@@ -5425,7 +5425,7 @@ typedef struct trf__run {
     void *state;                        /* the backend's own: scratch, threads, streams, plans */
     const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
-    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
+    int cancel_off;                     /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -5793,8 +5793,8 @@ TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t ou
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
-   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+/* How far a hypothesis is in a phrase: complete occurrences that are past, and matched units of the
+   current one (all: just complete; -1: after a digit, cannot begin). */
 typedef struct trf__met { int32_t times, units; } trf__met;
 
 /* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,
@@ -6127,7 +6127,7 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* TRF_E_CANCELLED if the cancel hook asks for it. */
 TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
 {
-    if (!run->deaf) return trf__cancel_status(&run->hooks, err);
+    if (!run->cancel_off) return trf__cancel_status(&run->hooks, err);
     (void)trf__cancelled(&run->hooks);
     return TRF_OK;
 }
@@ -6464,8 +6464,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 //   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
 //     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
 //     has a state -1: a digit was just read, and it cannot begin here.
-//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
-//     many.
+//   - A symbol is a token that may stand only inside phrases: elsewhere it counts as one too many.
 //
 // trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
 // written a part of it with tokens of its own can be continued too. They count no blank that digits
@@ -6543,9 +6542,9 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
     return at < p->n_symbols && p->symbols[at] == id;
 }
 
-/* How many tokens of all phrases are met, from the states `before`, one for each phrase and then
-   the symbols too many; with id >= 0, after this token. Then the new states go to `after` if it is
-   not NULL. Negative: minus what is too much. */
+/* How many tokens of all phrases are matched; < 0: minus the excess. before: a state for each
+   phrase, then the number of excess symbols. id >= 0: after this token; `after` (or NULL): new
+   states. */
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {
@@ -6582,7 +6581,7 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
 //
 // Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. The
 // memory may be a device's. Then trf__beam_open and the functions after it run there, and at the
-// end trf__beam_places sets the pointers to a host's copy of the memory.
+// end trf__beam_set_pointers sets the pointers to a host's copy of the memory.
 //
 // A token has two numbers: its log-probability (`own`), and what it adds to S. They differ for
 // forced tokens and for penalized ones.
@@ -6626,7 +6625,7 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
 TRF__COLD
-TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
+TRF__FN size_t trf__beam_set_pointers(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
@@ -6657,7 +6656,7 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
     if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
-    return trf__beam_places(beam, longest, memory);
+    return trf__beam_set_pointers(beam, longest, memory);
 }
 
 // >>beam-groups    continuations that have met more or fewer tokens of phrases
@@ -6715,7 +6714,7 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 }
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
-   none moves up for one that ended with EOS (CTranslate2, Marian). */
+   one that ended with EOS frees no place (CTranslate2, Marian). */
 TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
@@ -6929,7 +6928,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 // >>beam-step      from the best next tokens to the rows that live on
 //
 // trf__beam_advance is one step: trf__beam_gather sorts the continuations of all rows,
-// trf__beam_place turns them into answers and live rows, and trf__beam_settle updates the proof.
+// trf__beam_select turns them into answers and live rows, and trf__beam_settle updates the proof.
 
 /* Sets the sentence of a beam: 0 <= n_prefix <= limit <= longest. The prefix is the caller's and
    must live until the search is done. */
@@ -7100,7 +7099,7 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 }
 
 /* Second half: endings first, then the rows that live on. */
-TRF__BOTH void trf__beam_place(trf__beam *beam)
+TRF__BOTH void trf__beam_select(trf__beam *beam)
 {
     int32_t ended = trf__beam_endings(beam), places = beam->width;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
@@ -7135,7 +7134,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
                                     int64_t stride, int32_t count, int32_t phrase_next)
 {
     trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, phrase_next);
-    trf__beam_place(beam);
+    trf__beam_select(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
@@ -7320,8 +7319,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends the phrase_next of a row to its best tokens, sorted likewise. One may be among these too:
-   a sentence may look at fewer of them than others do. */
+/* Appends the sorted phrase_next ids of a row to its best tokens. An id may occur in both: a
+   sentence may read fewer best tokens than others. */
 TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
@@ -8180,8 +8179,8 @@ TRF_API trf_device trf_device_default(void)
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
-/* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
-   has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
+/* The same numbers, opaque to compilers. For arguments of trf__fma that a branch or a mask selects:
+   gcc would multiply in each branch, or add under a mask, and then not fuse. */
 TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
     TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
@@ -8249,9 +8248,9 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
 // The loop over panels and rows around the kernels is trf__mm.
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
-   panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
-   steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
-   rows fetch `next`, `ahead` numbers further with each step. */
+   panel has n_last columns. The kernel prefetches meanwhile. With 2 to 5 rows: B, `ahead` rows
+   early, at the end `next`, the panels that follow. With 1 or 6 rows: `next`, `ahead` numbers
+   further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN \
 void TRF__NAMED(trf__mm_##R##_##P)(const trf__product *x, const trf_real *a, const trf_real *b, \
@@ -8516,7 +8515,7 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 /* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
+    return trf__bytes(trf__mul_counts(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
 /* Packs rows row .. row + deep - 1 of the panel that begins at `column`. b: these rows of B from
@@ -8615,13 +8614,13 @@ typedef struct trf__tile_call {
 #define TRF__AMX_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__AMX_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__AMX_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_AMX(ask) trf__lends_amx(ask)
+#define TRF__HAS_AMX(ask) trf__linux_has_amx(ask)
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
-   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
-   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
-TRF__FN int trf__lends_amx(int ask)
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also requests
+   permission for this process (ARCH_REQ_XCOMP_PERM). */
+TRF__FN int trf__linux_has_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low;
@@ -8648,7 +8647,7 @@ TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
     TRF__AMX_SHAPE(&shape);
 }
 
-/* Until then, every switch of threads saves 8 KB. */
+/* Tiles in use cost 8 KB at each switch of threads. */
 TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
@@ -8890,10 +8889,10 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
-    TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__INT8_SIGNED_ROWS = 4,      /* of that for AVX2, */
-    TRF__INT8_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__INT8_PANELS = 4,           /* and panels */
+    TRF__INT8_ROWS = 6,             /* the most rows of x in a call */
+    TRF__INT8_SIGNED_ROWS = 4,      /* the same with AVX2 */
+    TRF__INT8_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__INT8_PANELS = 4,           /* the most panels in a call */
     TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
 };
 
@@ -9511,10 +9510,10 @@ TRF__FN void trf__int8_product(TRF__UNUSED trf_real *scratch, trf__product p, co
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
-    TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__BF16_MOST = 4,             /* and panels, */
-    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
+    TRF__BF16_ROWS = 6,             /* the most rows of x in a call */
+    TRF__BF16_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__BF16_MOST = 4,             /* the most panels in a call */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* the same with plain vectors */
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
@@ -9983,7 +9982,8 @@ TRF__FN int64_t trf__bf16_words(int64_t k) { return trf__round_up(k, TRF__BF16_D
 
 TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
+    return trf__bytes(trf__mul_counts(trf__ceil_div(out, 16), trf__bf16_words(in)),
+                      sizeof(uint32_t));
 }
 
 /* As trf__panels_panel. Missing columns become 0. */
@@ -10191,8 +10191,8 @@ TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 }
 
 /* Sixteen words of each part, `apart` words from one part to the next. Rounding may turn a NaN into
-   a number, but its rest is a NaN. The third part needs no rounding. Only below 2^-126 has its
-   lower half bits, which would change the other number of the word. */
+   a number, but its rest is a NaN. The third part needs no rounding: its lower half is 0, except
+   below 2^-126, where it would change the word's other number. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
     TRF__UNROLL for (int part = 0; part < 2; part++, to += apart) {
@@ -10496,9 +10496,9 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
     return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
-   so bits do not change with threads. w NULL: nothing is packed. A product with few rows is ours
-   also where it reads the plain form: a model that has packed weights alone has the same bits. */
+/* Whether CBLAS computes a product. Only the number of rows and packed weights decide, so threads
+   change no bit. w NULL: nothing is packed. Packed weights with few rows never use CBLAS, even with
+   a plain form: so a model with packed weights alone gives the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;
@@ -10714,8 +10714,8 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether the built-in product is used rather than CBLAS. AUTO is for CBLAS: trf__pass_open has
-   made BUILT_IN of it for whatever answers. */
+/* Whether the built-in product is used rather than CBLAS. AUTO means CBLAS here: for inference
+   trf__pass_open has already turned AUTO into BUILT_IN. */
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
@@ -10736,9 +10736,8 @@ TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 }
 #endif
 
-/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
-   products are split. */
+/* How many rows to compute together: few enough that a thread's activations stay in its level-2
+   cache. CBLAS prefers many. >>bf16x3 splits by this number, so there it ignores the threads. */
 TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
@@ -12176,7 +12175,7 @@ TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, t
     return (double)trf__sum(sum);
 }
 
-/* Takes the part of the teachers from the gradient of a row. */
+/* Subtracts the teachers' share from the gradient of a row. */
 TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_real *dz)
 {
     const trf_real *t = trf__teachers_row(l, row);
@@ -12243,7 +12242,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each z is to 0 as its number to 1/2. */
+/* The same, with numbers for labels. *hit: each z is >= 0 exactly where its number is >= 1/2. */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {
@@ -12682,8 +12681,8 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
     trf__store(most, top);
 }
 
-/* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
-   twice is kept once; a banned one is not kept. Wishes stay. */
+/* Takes penalized and banned ids out of a slice after its softmax. Saves the logit of a penalized
+   id once. An id that only continues a phrase stays in. */
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
@@ -13134,8 +13133,8 @@ TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, tr
     return m;
 }
 
-/* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
-   Floats from 0 on have the order of their bits. Once few weights lie between the bounds, only
+/* The largest bound that `count` weights, or weights of sum `mass`, reach. `low` > 0 is one such
+   bound. Bits of floats >= 0 sort like the floats. Once few weights lie between the bounds, only
    these are looked at. above: the number of those that reach `high`. */
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
@@ -13184,7 +13183,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
-        for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
+        for (i = c; i < c + TRF__WIDE; i++) {   /* no branch: it would be unpredictable */
             x[m] = w[i];
             order[m] = (int32_t)i;
             m += w[i] >= bound;
@@ -14536,7 +14535,7 @@ TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
 
-/* The keys that query i sees, and those that the last of so many queries sees (the most of all), or
+/* The number of keys that query i sees, that the last of `queries` queries sees (the maximum), or
    the last of the tile; 0 beyond the end. */
 TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {
@@ -15833,7 +15832,7 @@ TRF__ACT_OP(pool_gradient, trf__pool, 128, j->n_spans, *j)
    least 256 rows. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
-    int64_t most = trf__times(8, d);
+    int64_t most = trf__mul_counts(8, d);
     most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
     most -= most % 2;                   /* both rows of a pair are in one chunk */
     return trf__max64(1, trf__min64(rows, most));
@@ -16276,13 +16275,13 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
-TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_saved_count. */
+TRF__DEVICE int32_t trf__gpu_saved_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
 }
 
-TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
+TRF__DEVICE float trf__gpu_saved_logit(const trf__rules *r, int64_t row, int32_t k)
 {
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int32_t n = r->ids ? r->counts[2 * row] : 0;
@@ -16338,16 +16337,16 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         int32_t only = t.only ? t.only[row] : TRF__ANY;
         float maximum = -FLT_MAX, sum = 0;
         uint64_t last = UINT64_MAX;
-        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
+        int32_t n_kept = only >= 0 ? 0 : trf__gpu_saved_count(&t.rules, row);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, sums[2 * s]);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
+            maximum = fmaxf(maximum, trf__gpu_saved_logit(&t.rules, row, k));
         maximum = trf__block_max(maximum, shared);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
+            sum += expf(trf__gpu_saved_logit(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
             double x = -HUGE_VAL;           /* of EOS and the ends together */
@@ -16594,7 +16593,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 #define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
-/* memory is not the host's; 8 tokens of a search are issued before the host looks */
+/* memory is not the host's; the host looks after every 8 tokens of a search */
 #define TRF__CUDA_TABLE \
     0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0, 0
 
@@ -16869,7 +16868,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 #endif
 
 #if !defined(TRF_NO_CBLAS)
-/* Why CBLAS does not compute what AUTO leaves to it; NULL: it does. */
+/* Why CBLAS is not used where AUTO would use it; NULL: it is used. */
 TRF__FN const char *trf__cblas_refused(void)
 {
 #if TRF__ASK_OPENBLAS
@@ -17058,7 +17057,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
     TRF__FAIL_IF(device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15),
                  TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
-                 "device.vector_bytes = %d: 0, 16, 32 or 64", (int)device->vector_bytes);
+                 "device.vector_bytes must be 0, 16, 32 or 64, got %d", (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
     TRF__FAIL_IF(device->kind == TRF_DEVICE_CUDA, TRF_E_BACKEND, -1, "device.kind",
                  "TRF_DEVICE_CUDA: this program was built without CUDA (define TRF_WITH_CUDA or "
@@ -17154,13 +17153,13 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
     return tensor;
 }
 
-/* Saturates (trf__times), so that shapes of hostile files cannot wrap. */
+/* Saturates (trf__mul_counts), so that shapes of hostile files cannot wrap. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
     if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
-    for (int32_t i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    for (int32_t i = 0; i < tensor->rank; i++) n = trf__mul_counts(n, tensor->shape[i]);
     return n;
 }
 
@@ -18299,8 +18298,8 @@ typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 typedef struct trf__byte_bpe {
     trf__word_rules ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
-    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
-    int64_t n_slots;                    /* a power of two, above twice n_merges */
+    int32_t *entries;                   /* number of a merge plus 1, or 0 for an empty entry */
+    int64_t n_entries;                  /* a power of two, above twice n_merges */
     int32_t n_merges;
     uint32_t flags;
     int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
@@ -18320,9 +18319,9 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    uint64_t *slots;        /* 0: empty; else the number of a token plus 1, and above it half of its
+    uint64_t *entries;      /* 0: empty; else the number of a token plus 1, and above it half of its
                                hash, so that most other tokens are never looked at */
-    int64_t n_slots;        /* 0 or a power of two */
+    int64_t n_entries;      /* 0 or a power of two */
     char *stored;           /* of subwords: their file, with a map before it if there is one; or
                                NULL */
     int64_t n_stored;
@@ -18406,7 +18405,7 @@ TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
     return h;
 }
 
-/* A final mix, so that the low bits, which choose the slot, depend on all others. */
+/* A final mix, so that the low bits, which choose the entry, depend on all others. */
 TRF__FN uint64_t trf__hash_end(uint64_t h)
 {
     h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
@@ -18418,20 +18417,20 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
 }
 
-/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
-   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
-   power of two, so that every slot is reached. */
-TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+/* The distance from a taken entry to the next one to try. It depends on the hash, so that tokens
+   crafted for the same first entry do not make one long chain. It is odd and the table's size is a
+   power of two, so that every entry is reached. */
+TRF__FN uint64_t trf__entry_step(uint64_t hash) { return hash >> 32 | 1; }
 
-/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
+/* Returns the number of a token, or -1. Half the entries are empty, so the loop ends. */
 TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
-    if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const int32_t number = (int32_t)(v->slots[at] & UINT32_MAX) - 1;
+    uint64_t mask = (uint64_t)v->n_entries - 1, at = hash & mask;
+    if (!v->n_entries) return -1;
+    for (; v->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
+        const int32_t number = (int32_t)(v->entries[at] & UINT32_MAX) - 1;
         const trf__token *t = &v->tokens[number];
-        if (v->slots[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
+        if (v->entries[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
             !memcmp(v->bytes + t->begin, token, length)) return number;
     }
     return -1;
@@ -18462,26 +18461,26 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 }
 
 /* Enters a token that is not in the table. */
-TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+TRF__FN void trf__vocab_fill_entry(trf_vocab *v, int64_t number)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
-    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
+    uint64_t mask = (uint64_t)v->n_entries - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->entries[at]) at = (at + trf__entry_step(hash)) & mask;
+    v->entries[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
 /* Lets `tokens` fill at most half of the table. On failure the old table stays. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
+TRF__FN trf_status trf__vocab_grow_entries(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    uint64_t *slots;
-    if (tokens <= v->n_slots / 2) return TRF_OK;
+    uint64_t *entries;
+    if (tokens <= v->n_entries / 2) return TRF_OK;
     const int64_t wanted = trf__capacity(64, 2 * tokens);
-    TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
+    TRF__ALLOC_ZEROED(uint64_t, entries, &v->hooks, wanted, "vocab", "for a table of %lld entries",
                       (long long)wanted);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
-    v->slots = slots;
-    v->n_slots = wanted;
-    /* slots depend on the table's size, so every token is entered again */
-    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    trf__free(&v->hooks, v->entries, trf__bytes(v->n_entries, sizeof *entries));
+    v->entries = entries;
+    v->n_entries = wanted;
+    /* the entry depends on the table's size, so every token is entered again */
+    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_entry(v, i);
     return TRF_OK;
 }
 
@@ -18492,7 +18491,7 @@ TRF__FN trf_status trf__vocab_reserve(trf_vocab *v, int64_t tokens, int64_t byte
     if (tokens == 0) return TRF_OK;
     TRF__GROW(trf__token, v->tokens, v->token_capacity, tokens, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, bytes, &v->hooks);
-    return trf__vocab_grow_slots(v, tokens, err);
+    return trf__vocab_grow_entries(v, tokens, err);
 }
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
@@ -18507,14 +18506,14 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                  "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
+    TRF__TRY(trf__vocab_grow_entries(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
     const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
     v->tokens[v->n_tokens] = t;
     memcpy(v->bytes + t.begin, token, length);
     v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
-    trf__vocab_fill_slot(v, v->n_tokens++);
+    trf__vocab_fill_entry(v, v->n_tokens++);
     return TRF_OK;
 }
 
@@ -18542,7 +18541,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__byte_bpe *b = v->byte_bpe;
     TRF__FREE(hooks, v->tokens, v->token_capacity);
     trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(hooks, v->slots, v->n_slots);
+    TRF__FREE(hooks, v->entries, v->n_entries);
     trf__free(hooks, v->stored, (size_t)v->n_stored);
     if (p) {
         TRF__FREE(hooks, p->tokens, p->size);
@@ -18553,7 +18552,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     if (b) {
         TRF__FREE(hooks, b->ranges.items, b->ranges.n);
         TRF__FREE(hooks, b->merges, b->n_merges);
-        TRF__FREE(hooks, b->slots, b->n_slots);
+        TRF__FREE(hooks, b->entries, b->n_entries);
     }
     TRF__FREE(hooks, p, 1);
     TRF__FREE(hooks, w, 1);
@@ -18655,7 +18654,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // numbers are little-endian and have 32 bits.
 
 /* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+TRF__FN trf_status trf__vocab_or_destroy(trf_vocab **v, trf_vocab *made, trf_status status)
 {
     if (status) { trf_vocab_destroy(made); made = NULL; }
     else made->finished = 1;
@@ -18688,7 +18687,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    return trf__vocab_finished(vocab, v, read(v, err));
+    return trf__vocab_or_destroy(vocab, v, read(v, err));
 }
 
 /* The number at an offset of the stored bytes. */
@@ -18769,7 +18768,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     "byte %lld: expected %s in ascending order, without overlap",
                      (long long)at, name);
         for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }
@@ -19022,7 +19021,7 @@ TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
     return id < trf__first_id(v) ? -1 : id - trf__first_id(v);
 }
 
-/* The type of a token. No token is a control piece: text shows neither. */
+/* The type of a token; -1 counts as control: neither appears in text. */
 TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
 {
     return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;
@@ -19365,9 +19364,9 @@ TRF__FN trf_status trf__free_base(trf_vocab *v, const int32_t *letter, int32_t n
 }
 
 /* Places the children of one branch, and makes each a branch. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at,
-                              trf__branch *branches, int64_t *n, trf__free_cells *from,
-                              trf_error *err)
+TRF__FN trf_status trf__place_children(trf_vocab *v, const trf__sorted *s, trf__branch at,
+                                       trf__branch *branches, int64_t *n, trf__free_cells *from,
+                                       trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int32_t letters = 0, letter[256], begin[257], base;
@@ -19393,20 +19392,20 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 }
 
 /* Builds the double array of a tree of so many nodes. */
-TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
+TRF__FN trf_status trf__place_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
     trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
-    int64_t planted = 1;
+    int64_t placed = 1;
     TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
     trf_status status = trf__more_cells(v, nodes + 512, err);
     /* the root is its own parent, so that no node takes its cell */
     if (!status) v->pieces->cells[0].parent = 0;
-    for (int64_t done = 0; !status && done < planted; done++)
-        status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
+    for (int64_t done = 0; !status && done < placed; done++)
+        status = trf__place_children(v, s, branches[done], branches, &placed, &from, err);
     TRF__FREE(&v->hooks, branches, nodes);
     return status;
 }
@@ -19434,7 +19433,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
                      status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
-    status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);
+    status = trf__place_tree(v, &to, trf__line_up(v, sorted, &to), err);
     trf__free(&v->hooks, block, bytes);
     return status;
 }
@@ -19577,7 +19576,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
+/* Extends a run of unknown characters: one unk, or the map's token with the run's text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -19741,8 +19740,7 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 }
 
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
-   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
-   remaining depth less one. */
+   parts, to a depth of 101. The empty heap is the stack; `score` is the depth left less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;
@@ -20069,7 +20067,7 @@ TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, 
 //
 //   "TRFWP" 0 0 1                      8 bytes
 //   flags                              a sum: 1 decoding omits blanks before punctuation; 2 the
-//                                      settings of BERT's tokenizer are told; 4, 8, 16, 32 these
+//                                      flags 4, 8, 16, 32 hold settings of BERT's tokenizer
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -20403,14 +20401,14 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
+/* The rank of a merge, or -1. *at is its entry, or an empty one. Both ids decide the entry. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t mask = (uint64_t)b->n_entries - 1;
     uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
-        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
-        if (m->left == left && m->right == right) return b->slots[*at] - 1;
+    for (*at = hash & mask; b->entries[*at]; *at = (*at + trf__entry_step(hash)) & mask) {
+        const trf__byte_merge *m = &b->merges[b->entries[*at] - 1];
+        if (m->left == left && m->right == right) return b->entries[*at] - 1;
     }
     return -1;
 }
@@ -20536,7 +20534,7 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
-                            "expected the number of rows that follow, got a larger one");
+                            "the rest of the file is too short for so many rows");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
@@ -20579,7 +20577,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
     trf__byte_merge *m = b->merges + i;
-    uint64_t slot;
+    uint64_t entry;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
     const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
@@ -20593,9 +20591,9 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
-    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
+    if (trf__merge_rank(b, m->left, m->right, &entry) >= 0)
         return "expected every merge once, got one twice";
-    b->slots[slot] = i + 1;
+    b->entries[entry] = i + 1;
     return NULL;
 }
 
@@ -20607,17 +20605,17 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
     const char *fault = NULL;
     char *work = TRF__NEW(char, &v->hooks, b->longest_token);
     int32_t i;
-    b->n_slots = 2;
-    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
+    b->n_entries = 2;
+    while (b->n_entries <= 2 * (int64_t)b->n_merges) b->n_entries *= 2;
     b->merges = TRF__NEW(trf__byte_merge, &v->hooks, b->n_merges);
-    b->slots = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_slots);
-    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
+    b->entries = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_entries);
+    for (i = 0; work && b->merges && b->entries && !fault && i < b->n_merges; i++) {
         b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
         b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
-    TRF__FAIL_IF(!work || !b->merges || !b->slots, TRF_E_NOMEM, -1, "byte_bpe",
+    TRF__FAIL_IF(!work || !b->merges || !b->entries, TRF_E_NOMEM, -1, "byte_bpe",
                  "no memory for %d merges", (int)b->n_merges);
     if (!fault) return TRF_OK;
     at += TRF__BYTE_MERGE * (int64_t)(i - 1);
@@ -20838,8 +20836,8 @@ TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, cons
 TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
                              trf__merge *pair)
 {
-    uint64_t slot;
-    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
+    uint64_t entry;
+    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &entry);
     if (rank < 0) return 0;
     pair->score = -rank;
     pair->node = b->v->byte_bpe->merges[rank].token;
@@ -21189,7 +21187,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     to.capacity = capacity;
     TRF__TRY(trf__check_range("special", special, 0, 1, err));
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
-                 "only byte-level BPE reads texts of special tokens as these tokens");
+                 "only byte-level BPE can read special tokens in text as tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
@@ -21350,7 +21348,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status = trf_vocab_create(&made, kind, hooks, err);
     for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
+    return trf__vocab_or_destroy(v, made, status);
 }
 
 /* The bytes of a file of subwords tell which kind they are. */
@@ -21626,7 +21624,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
 
 // >>config-checks  which values a configuration may have, and which fit together
 
-TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_has_target(const trf_config *c, trf_error *err)
 {
     if (trf__has_target(c)) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
@@ -21653,7 +21651,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 }
 
 /* The fields of a configuration that use a special id, which the model then must have. */
-TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_needed_ids(const trf_config *c, trf_error *err)
 {
     int start_bos = trf__has_target(c) && c->decoder_start == TRF_START_BOS;
     int start_pad = trf__has_target(c) && c->decoder_start == TRF_START_PAD;
@@ -21805,7 +21803,7 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
-    TRF__TRY(trf__special_needed(c, err));
+    TRF__TRY(trf__check_needed_ids(c, err));
     TRF__FAIL_IF((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
                  (c->final_norm == TRF_FINAL_NORM_DECODER && !target), TRF_E_INVALID_ARG, -1,
                  "final_norm", "final_norm %d is for a stack that this model does not have",
@@ -21912,7 +21910,7 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN trf_status trf__check_room(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
 {
     *n = (int32_t)trf__min64(needed, INT32_MAX);
     return TRF__OK_IF(needed <= capacity, TRF_E_LIMIT, -1, "capacity",
@@ -21950,7 +21948,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (!second && n_second) return trf__fail_null(err, "second");
     TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
     if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
     if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
@@ -21975,7 +21973,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }
@@ -22127,7 +22125,7 @@ typedef struct trf__layout {
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
-enum { TRF__TILE = 16384 };
+enum { TRF__PARAM_TILE = 16384 };
 
 /* Whether a parameter is a matrix of attention or feed-forward, or a head's. */
 TRF__FN int trf__is_product(int start)
@@ -22135,7 +22133,7 @@ TRF__FN int trf__is_product(int start)
     return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_GATED;
 }
 
-/* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
+/* Whether BF16 and INT8 quantise a parameter: all matrices but learned positions. */
 TRF__FN int trf__is_matrix(int start)
 {
     return trf__is_product(start) || start == TRF__START_EMBEDDING || start == TRF__START_GENERATOR;
@@ -22166,7 +22164,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     layout->n_params++;
     if (columns == 0) columns = 1;
     if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * columns, 16);
-    layout->n_tiles += trf__ceil_div(rows * columns, TRF__TILE);
+    layout->n_tiles += trf__ceil_div(rows * columns, TRF__PARAM_TILE);
     return offset;
 }
 
@@ -22684,8 +22682,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
-/* The end of making a model: after a failure there is none. */
-TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
+/* If making a model failed, destroys it. */
+TRF__FN trf_status trf__model_or_destroy(trf_model **model, trf_status status)
 {
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
@@ -22698,7 +22696,7 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
                                   int32_t end, trf_error *err)
 {
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    return trf__model_kept(out, trf__model_weights(*out, err));
+    return trf__model_or_destroy(out, trf__model_weights(*out, err));
 }
 
 /* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
@@ -22753,7 +22751,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    TRF__TRY(trf__model_or_destroy(model, m->run.backend->sync(&m->run, err)));
     trf__warn_if_slow(m);
     return TRF_OK;
 }
@@ -22822,8 +22820,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 
 // >>model-texts    vocabularies and metadata
 
-TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_vocab_size(const trf_vocab *vocab, int32_t size, const char *field,
+                                         trf_error *err)
 {
     return TRF__OK_IF(!vocab || trf_vocab_size(vocab) == size, TRF_E_SHAPE, -1, field,
                       "the configuration has %s = %d, but the vocabulary has %d tokens", field,
@@ -22859,9 +22857,9 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     TRF__TRY(trf__begin(model, "model", err));
     const trf_config *c = &model->config;
     if (source && trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
+        TRF__TRY(trf__check_vocab_size(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
-        TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
+        TRF__TRY(trf__check_vocab_size(target, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__vocab_ids(c, source, err));
     TRF__TRY(trf__vocab_ids(c, target, err));
     if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK)
@@ -22983,7 +22981,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "there is no label %d",
+                 (int)i);
     size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {
@@ -23002,8 +23001,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 
 // >>model-copies   copies, means, weights of other models
 
-/* What reads or changes the floats of matrices is not for a model that has none. */
-TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
+/* Refuses a model without float matrices, for calls that read or change them. */
+TRF__FN trf_status trf__check_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
@@ -23013,8 +23012,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
 
-/* What computes with all layers, or writes files that have all of them. */
-TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
+/* Refuses a stage, for calls that need all layers. */
+TRF__FN trf_status trf__check_whole(const trf_model *model, trf_error *err)
 {
     return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
                       "the model is a stage, with layers %d to %d of %d: a whole model is needed "
@@ -23029,14 +23028,14 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__arena_bytes(&model->layout));
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    return trf__model_kept(copy, status);
+    return trf__model_or_destroy(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */
@@ -23046,8 +23045,8 @@ TRF__FN int trf__is_origin(const char *field)
 }
 
 /* Checks that model `number` has the configuration `a`, but for its origin. */
-TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_config(const trf_config *a, const trf_config *b, int32_t number,
+                                          trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
     if (a->field != b->field && !trf__is_origin(#field)) \
@@ -23071,14 +23070,14 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     for (int32_t k = 0; k < count; k++) {
         TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                      (int)k);
-        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
-        TRF__TRY(trf__needs_floats(models[k], err));
-        TRF__TRY(trf__needs_whole(models[k], err));
+        TRF__TRY(trf__check_same_config(&model->config, &models[k]->config, k, err));
+        TRF__TRY(trf__check_floats(models[k], err));
+        TRF__TRY(trf__check_whole(models[k], err));
     }
     for (int32_t number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
@@ -23119,8 +23118,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_floats(from, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_floats(from, err));
     for (int32_t write = 0; write < 2; write++)         /* first only a look */
         for (int32_t i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i];
@@ -23513,8 +23512,8 @@ typedef struct trf__pass_back {
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
     const trf_real *teachers;   /* trf__loss.teachers and share, for the labels of tokens */
     double share;
-    /* told where in the arena the gradients begin that are final now: those of a layer and of all
-       above it; or NULL */
+    /* called with the offset in the arena from which gradients are final: those of a layer and of
+       all above it; or NULL */
     void (*finished)(void *who, int64_t begin);
     void *who;
 } trf__pass_back;
@@ -23845,10 +23844,10 @@ static const char *const trf__alike_names[2][3] = {
 
 /* What must be alike: X(field, sides of a model that it is about). */
 #define TRF__ENSEMBLE_FIELDS(X) \
-    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
-    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
-    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
+    X(kind, TRF__TARGET | TRF__HEAD) X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) \
+    X(bos, TRF__TARGET) X(eos, TRF__TARGET) X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) \
+    X(target_eos, TRF__TARGET) X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) \
+    X(n_labels, TRF__HEAD) X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
 TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
@@ -23856,9 +23855,6 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 {
     const char *const *names = trf__alike_names[teaches];
     int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    TRF__FAIL_IF(a->kind != b->kind, TRF_E_INVALID_ARG, k, names[1],
-                 "%s %d is of another kind than %s: %d, not %d", names[0], (int)k, names[2],
-                 (int)b->kind, (int)a->kind);
 #define TRF__X(field, side) \
     if ((sides & (side)) && a->field != b->field) \
         return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \
@@ -24003,7 +23999,7 @@ TRF__FN int trf__packs(const trf__run *run, int training)
                                                     : run->backend->packs(&run->device, training);
 }
 
-/* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+/* A pass without memory; layout NULL: only to count. o NULL: it does not train. */
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
@@ -24041,7 +24037,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     wide = trf__max64(wide, pass->config->d_model);
     if (pass->config->sequence_labels) rows = trf__max64(rows, limits->sentences);
     *converted = pass->run.backend->converted(pass->run.format, rows, wide);
-    return pass->training ? trf__times(deep, wide) : 0;
+    return pass->training ? trf__mul_counts(deep, wide) : 0;
 }
 
 /* Bytes of the state of the pass's run. */
@@ -24349,7 +24345,7 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
                                   trf__limits limits, trf_error *err)
 {
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
                                                                       : TRF_WEIGHTS_FULL, err));
     TRF__TRY(trf__check_packed(model, run, err));
@@ -24365,9 +24361,9 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   trf_weights weights, const trf_device *device,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    if (!o) TRF__TRY(trf__needs_whole(model, err));
+    if (!o) TRF__TRY(trf__check_whole(model, err));
     trf__run run = trf__run_on(device, hooks);
-    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    /* bits of answers must not depend on the batch, so AUTO never means CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
@@ -24438,7 +24434,7 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
-TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__check_packing(const trf__run *run, trf_error *err)
 {
     return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
                       TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
@@ -24450,13 +24446,13 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 {
     trf_model *to;
     TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
-    TRF__TRY(trf__needs_packing(&run, err));
+    TRF__TRY(trf__check_packing(&run, err));
     TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
@@ -24482,7 +24478,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = 0;
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
-    if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
+    if (trf__run_weights(&run, config, weights, err) || trf__check_packing(&run, err) ||
         trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);
@@ -24803,9 +24799,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
 }
 
-/* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
-   has grown, and so do the bits. */
+/* The rows and sequences of a pass for this batch: in training padded as the backend says, times
+   the copies; else unchanged. They depend on the batch alone, not on memory, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -25070,9 +25065,8 @@ TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack
 /* Whether the norm in front of sublayer i has left its result in pass->converted too. */
 TRF__FN int trf__stream_converted(const trf__pass *pass, const trf__stack *stack, int i)
 {
-    if (!pass->converted) return 0;
-    if (i > 0) return stack->sublayers[i - 1].next_norm.gain >= 0;
-    return stack->first_norm.gain >= 0 || (stack->embeds && stack->embed_norm.gain >= 0);
+    return pass->converted && (i > 0 || stack->first_norm.gain >= 0 ||
+                               (stack->embeds && stack->embed_norm.gain >= 0));
 }
 
 /* Sublayer i: y and s from the streams. */
@@ -25830,7 +25824,7 @@ struct trf_trainer {
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
     char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
-    int64_t *missed;                /* updates missed, less the number of all when it froze */
+    int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
@@ -25954,9 +25948,9 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__PARAM_TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__PARAM_TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
             run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
@@ -26153,7 +26147,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
@@ -26180,25 +26174,24 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 }
 
 /* No slot of a stage waits for its backward pass. */
-TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
     return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
                       "slots", "slots that still wait for trf_stage_backward: %d",
                       (int)trainer->stage->waiting);
 }
 
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_no_gradients(const trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                       "micro-batches that still wait for an optimizer step: %lld; call "
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
-   of its memory. */
-TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
-                                  trf_error *err)
+/* Threads, parts and the allocator are fixed for a trainer's life. */
+TRF__FN trf_status trf__check_same_allocator(const trf_trainer *trainer, const trf_train_options *o,
+                                             trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
     const trf_device *device = &trainer->model->config.device;
@@ -26223,9 +26216,9 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     trf_train_options o = options ? *options : trf_train_defaults();
     TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__pass *pass = &trainer->pass;
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    TRF__TRY(trf__check_same_allocator(trainer, &o, err));
     trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
@@ -26249,8 +26242,8 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
-TRF__FN int trf__fits(const char *pattern, const char *name)
+/* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
+TRF__FN int trf__glob_match(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
     while (*name)
@@ -26275,17 +26268,17 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
     for (int32_t i = 0; i < layout->n_params; i++) {
-        int fits = trf__fits(pattern, layout->params[i].name);
+        int fits = trf__glob_match(pattern, layout->params[i].name);
         n += fits;
         are += fits && trainer->frozen[i] == '1';
     }
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
     if (frozen >= 0) {
-        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
-            if (trf__fits(pattern, layout->params[i].name)) {
+            if (trf__glob_match(pattern, layout->params[i].name)) {
                 if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
                 if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
                 trainer->frozen[i] = frozen ? '1' : '0';
@@ -26398,8 +26391,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
     TRF__TRY(trf__check_range("share", share, 0, 1, err));
     if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     TRF__FAIL_IF(n > 0 && trainer->stage, TRF_E_STATE, -1, "trainer",
                  "a trainer with a stage has no teachers");
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",
@@ -26590,8 +26583,8 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     return trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
 }
 
-/* The gradients of a part without pairs. What is new in this step goes to the device all the same:
-   it is a batch that brings it otherwise. */
+/* The gradients of a part without pairs. Also uploads the step's numbers, which otherwise travel
+   with a batch. */
 TRF__FN void trf__empty_part(trf_trainer *t, int32_t round)
 {
     if (t->micro == 0)
@@ -26704,7 +26697,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
 
 /* Moves the trainer's positions in the data after a batch. A batch that has no position moves
    nothing. A rejected batch of the same data counts as used; a cancelled one does not. */
-TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
+TRF__FN void trf__advance_position(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
     if (first) t->before = t->behind;
@@ -26726,12 +26719,12 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__needs_whole(t->model, err));
-    TRF__TRY(trf__none_in_flight(t, err));
+    TRF__TRY(trf__check_whole(t->model, err));
+    TRF__TRY(trf__check_none_in_flight(t, err));
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
-    trf__keep_place(t, batch->place, first, status);
+    trf__advance_position(t, batch->place, first, status);
     TRF__TRY(status);
     if (report) trf__report_means(report, sums, source_tokens);
     if (report) report->step = t->step + 1;
@@ -26760,7 +26753,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
     TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
-    TRF__SHARED_CHUNK = 16 * TRF__TILE
+    TRF__SHARED_CHUNK = 16 * TRF__PARAM_TILE
 };
 
 TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
@@ -26794,8 +26787,8 @@ TRF__FN double trf__exact_get(const trf_real *from)
     return (int)from[0] >= TRF__TOO_LARGE ? HUGE_VAL : ldexp(bits, (int)from[0] - 54);
 }
 
-/* 0: only one stage can have the parameter. Else 1 + the stack whose layer 0 says which of the
-   stages that have it brings its squares. */
+/* 0: only one stage can have the parameter. Else 1 + s: of the stages that have it, the one with
+   layer 0 of stack s reports its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
@@ -26853,7 +26846,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
         int by = trf__shared_by(&t->model->config, &stage->whole, p);
-        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__PARAM_TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -26941,7 +26934,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     trf_status status = trf__reduce(trainer, &tokens, err);
     if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
@@ -26962,8 +26955,8 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 {
     int32_t i = 0;
     while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]),
-                                                             TRF__TILE))
-        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
+                                                             TRF__PARAM_TILE))
+        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__PARAM_TILE);
     return layout->params[i].name;
 }
 
@@ -27022,8 +27015,8 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
-/* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
-TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
+/* Sets a trainer's counters: `updates` of its steps were not skipped. */
+TRF__FN trf_status trf__set_counters(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);
@@ -27127,7 +27120,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
@@ -27341,7 +27334,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     if (!batch) return trf__fail_null(err, "batch");
     trf_trainer *t = stage->trainer;
     trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    trf__advance_position(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;
@@ -27500,7 +27493,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
-    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
+    TRF__TRY(trf__set_counters(t, updater->state.step, updater->state.updates, err));
     for (int32_t i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
@@ -27626,9 +27619,9 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                  int32_t least, const char *what, const char *n_what,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_pair_side(int32_t max_length, int64_t pair, const int32_t *ids,
+                                        int32_t n, int32_t least, const char *what,
+                                        const char *n_what, trf_error *err)
 {
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
@@ -27649,8 +27642,10 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 {
     TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
                  "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
+    TRF__TRY(trf__check_pair_side(max_length, pair, source, n_source, 0, "source", "n_source",
+                                  err));
+    return trf__check_pair_side(max_length, pair, target, n_target, least, "target", "n_target",
+                                err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */
@@ -27736,7 +27731,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
                                     trf_error *err)
 {
     size_t got;
-    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, but its data go on");
+    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, too early");
     int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
@@ -27792,7 +27787,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
     form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
     TRF__DAMAGED_IF(!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4), 40,
-                    "the head is damaged: its CRC-32 is another");
+                    "the head is damaged: wrong CRC-32");
     TRF__DAMAGED_IF((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
                     form->length_bytes != (form->max_length < 65536 ? 2 : 4), 12,
                     "expected ids of 2 or 4 bytes and matching lengths");
@@ -27815,9 +27810,9 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
     TRF__DAMAGED_IF(!trf__token_sealed(form, r->top, bytes), at,
-                    "the block that begins here is damaged: its CRC-32 is another");
+                    "the block that begins here is damaged: wrong CRC-32");
     TRF__DAMAGED_IF(trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs, at + 4,
-                    "expected the number of pairs before this block");
+                    "wrong number of pairs before this block");
     for (records = i = 0; i < *n; i++) {
         int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
@@ -27862,7 +27857,7 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
     int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
     const unsigned char *ids = record + 4;
     TRF__DAMAGED_IF(trf__from_little(record, 4) != trf__token_crc(form, ids, bytes), at,
-                    "the pair that begins here is damaged: its CRC-32 is another");
+                    "the pair that begins here is damaged: wrong CRC-32");
     if (trf__token_ids(form, ids, n_source, 0, source) &&
         trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
         return TRF_OK;
@@ -28712,7 +28707,7 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
 
 // >>corpus-open    making one; with a path its pairs lie in a token file
 
-/* Keeps the options. What creating borrows is no part of them. */
+/* Stores the options, without what only creating reads. */
 TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
 {
     c->options = *o;
@@ -28935,7 +28930,7 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
-/* A random id that a text may contain, or `own`: the id drawn is a special one. */
+/* A random id that a text may contain, or `own` if the draw is a special id. */
 TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
@@ -29321,16 +29316,16 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
     return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
 }
 
-/* What a call that shows one model does with an ensemble. */
-TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+/* Refuses an ensemble, for calls that need one model. */
+TRF__FN trf_status trf__check_one_model(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
-                      "this shows one model, but %d answer together: use one of the model alone",
+                      "this call needs one model, but the ensemble has %d: use one alone",
                       (int)e->n);
 }
 
 /* The same ids for models that read different tokens would be nonsense for some. */
-TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+TRF__FN trf_status trf__check_same_sources(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(!e->apart, TRF_E_STATE, -1, "models",
                       "the models have different source vocabularies: give each its own ids "
@@ -29465,8 +29460,8 @@ TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, t
 
 // >>scores         log-probabilities of targets, and vectors of texts
 
-/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
-   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+/* The log-probabilities of all targets, row by row, in reader->numbers: those of models 0 to k, if
+   it has those of 0 to k - 1. Scratch for the rows of one part follows. */
 TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
@@ -29497,7 +29492,7 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     int64_t at = 0, wanted;
-    TRF__TRY(trf__needs_target(&e->config, err));
+    TRF__TRY(trf__check_has_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZEROED(trf_batch, batch);
     batch.target = *targets;
@@ -29527,7 +29522,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
 {
     TRF__TRY(trf__begin(reader, "reader", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (!each) TRF__TRY(trf__same_sources(&reader->ensemble, err));
+    if (!each) TRF__TRY(trf__check_same_sources(&reader->ensemble, err));
     return trf__score_each(reader, each ? each : &batch->source, each && reader->ensemble.n > 1,
                            &batch->target, log_probabilities, err);
 }
@@ -29538,7 +29533,7 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
 {
     int64_t rows;
     TRF__TRY(trf__begin(reader, "reader", err));
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     TRF__FAIL_IF(!trf__has_source(&reader->model->config), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
@@ -29713,7 +29708,7 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     trf__limits need;
     int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(e, err));
+    TRF__TRY(trf__check_same_sources(e, err));
     TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     for (int32_t k = 0; k < e->n; k++) {
@@ -29825,14 +29820,14 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                  "what must be a sum of TRF_READ_..., got %d", (int)what);
     TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
                  what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
-                 "a pass begins in one place, and gives nothing from before it");
+                 "set either memory or states, and ask only for what follows it");
     TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)
         TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
                      "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
-        TRF__TRY(trf__needs_target(c, err));
+        TRF__TRY(trf__check_has_target(c, err));
     return TRF_OK;
 }
 
@@ -29844,7 +29839,7 @@ TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t lay
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
-    x.data = trf__take_reals(cursor, trf__times(layers ? layers : 1, rows), columns);
+    x.data = trf__take_reals(cursor, trf__mul_counts(layers ? layers : 1, rows), columns);
     return x;
 }
 
@@ -29873,8 +29868,8 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
             maps->shape[1] = c->n_heads;
             trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
                                   &maps->shape[3]);
-            maps->data = trf__take_reals(cursor, trf__times(maps->shape[0], maps->shape[1]),
-                                         trf__times(maps->shape[2], maps->shape[3]));
+            maps->data = trf__take_reals(cursor, trf__mul_counts(maps->shape[0], maps->shape[1]),
+                                         trf__mul_counts(maps->shape[2], maps->shape[3]));
         }
     }
 }
@@ -29886,7 +29881,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
     const trf_hooks *hooks = &r->pass.run.hooks;
     trf__cursor cursor = trf__cursor_at(NULL);
     TRF__GROW(trf_tensor, r->maps, r->maps_capacity,
-              trf__times(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
+              trf__mul_counts(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     if (cursor.used > r->results_bytes) {
         trf__free(hooks, r->results, r->results_bytes);
@@ -30058,7 +30053,7 @@ TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, i
     trf_status status = trf__begin(reader, "reader", err);
     if (reading) TRF__ZERO(*reading);
     TRF__TRY(status);
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     if (!reading) return trf__fail_null(err, "reading");
     if (!batch && !(from && from->states)) return trf__fail_null(err, "batch");
     TRF__TRY(trf__read_check(reader->pass.config, what, from, err));
@@ -30290,8 +30285,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 }
 
 /* An option that is about unk needs a model with one. */
-TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_has_unk(const trf_config *c, int32_t value, const char *option,
+                                      trf_error *err)
 {
     return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
                       "%s must be 0, because the model has no unk (unk is -1)", option);
@@ -30352,7 +30347,7 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
 {
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_has_unk(c, s->ban_unk, "ban_unk", err));
     TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
                  "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
                  (int)s->start);
@@ -30374,10 +30369,10 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
-     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
-     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
-     0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. To
+     count them, as prefix_allowed_tokens_fn does, set score_prefix and count_prefix. Its
+     forced_eos_token_id is TRF_LIMIT_FREE_EOS. If rules ban all tokens of a row, it goes on with
+     probability 0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
@@ -30424,11 +30419,11 @@ TRF_API trf_search trf_search_defaults(void)
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
-                                    trf_error *err)
+TRF__FN trf_status trf__fail_language(const char *side, const char *code, const char *codes,
+                                      trf_error *err)
 {
     TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
-                 "the model does not know the language '%.40s', but %.150s", code, codes);
+                 "unknown language '%.40s': the model has %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }
@@ -30460,14 +30455,14 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     if (!code && !(target && field == &search->source_first))
         code = trf_model_metadata(model, target ? "target.language" : "source.language");
     if (!code && target && field != &search->forced_first) return TRF_OK;
-    if (!code) return trf__no_language(side, NULL, codes, err);
+    if (!code) return trf__fail_language(side, NULL, codes, err);
     snprintf(text, sizeof text, "%.*s%.60s%s", (int)trf__min64(star - token - 1, 30), token + 1,
              code, star + 1);
     if (field == &search->start && trf_vocab_special(vocab, TRF_SPECIAL_BOS) >= 0 &&
         !strcmp(trf_vocab_token(vocab, trf_vocab_special(vocab, TRF_SPECIAL_BOS)), text))
         return TRF_OK;
     if (trf_vocab_id(vocab, text) == trf_vocab_special(vocab, TRF_SPECIAL_UNK))
-        return trf__no_language(side, code, codes, err);
+        return trf__fail_language(side, code, codes, err);
     *field = trf_vocab_id(vocab, text);
     return TRF_OK;
 }
@@ -30567,7 +30562,7 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+    int32_t *entries; int64_t n_entries;        /* what target ids write: a hash table of ids + 1 or
                                                    0, in whose block are */
     int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;
@@ -30736,7 +30731,7 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* A search as it runs: every row may end in each way and `beam` others still compete. */
+/* The options as a search runs: with candidates for every end of each row and `beam` others. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
@@ -30805,9 +30800,8 @@ TRF__FOR_SPEED
 
 // >>required       the phrases of a call, as its beams read them
 //
-// Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
-// a call lie in one block of the device.
+// Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
+// it cuts the text, else one with the fewest after it. A call's phrases lie in one device block.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -30842,7 +30836,7 @@ TRF__FN void trf__required_free(trf_translator *t)
     TRF__FREE(hooks, r->symbols, r->symbols_capacity);
     TRF__FREE(hooks, r->text, r->text_capacity);
     TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
-    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
+    trf__free(hooks, r->entries, trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes);
 }
 
 // >>writing        what each id of the target writes
@@ -30854,17 +30848,17 @@ TRF__FN const char *trf__writing(const trf__required *r, int32_t id, int32_t *n)
     return r->texts + from;
 }
 
-/* The slot of the id that writes n bytes, or the empty one where it would be. */
-TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int32_t n,
-                                   uint64_t hash)
+/* The entry of the id that writes n bytes, or the empty one where it would be. */
+TRF__FN int32_t *trf__writing_entry(const trf__required *r, const char *text, int32_t n,
+                                    uint64_t hash)
 {
-    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
-    for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+    uint64_t mask = (uint64_t)r->n_entries - 1, at = hash & mask;
+    for (; r->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
         int32_t length;
-        const char *other = trf__writing(r, r->slots[at] - 1, &length);
+        const char *other = trf__writing(r, r->entries[at] - 1, &length);
         if (length == n && !memcmp(other, text, (size_t)n)) break;
     }
-    return &r->slots[at];
+    return &r->entries[at];
 }
 
 /* Enters an id that a copy may use, unless another one writes the same. */
@@ -30872,13 +30866,13 @@ TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
     int32_t n;
     const char *text = trf__writing(r, id, &n);
-    int32_t *slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
-    if (n == 0 || *slot) return;
-    *slot = id + 1;
+    int32_t *entry = trf__writing_entry(r, text, n, trf__hash_bytes(text, (size_t)n));
+    if (n == 0 || *entry) return;
+    *entry = id + 1;
     if (n > r->longest) r->longest = n;
 }
 
-/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+/* Whether a token is ordinary; of SentencePiece: a normal or a user-defined piece. */
 TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
 {
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
@@ -30903,18 +30897,18 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     int32_t id;
     if (r->writes) return TRF_OK;
     for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
-    r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
+    r->n_entries = trf__capacity(2, 2 * (int64_t)c->target_vocab);
     r->writes_bytes = ends + texts;
-    size_t bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
-    r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
-    if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
+    size_t bytes = trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes;
+    r->entries = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
+    if (r->entries) r->writes = run->backend->alloc(run, r->writes_bytes);
     if (!r->writes) {
-        trf__free(hooks, r->slots, bytes);
-        r->slots = NULL;
+        trf__free(hooks, r->entries, bytes);
+        r->entries = NULL;
         return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
                          (long long)c->target_vocab);
     }
-    r->ends = r->slots + r->n_slots;
+    r->ends = r->entries + r->n_entries;
     r->texts = (char *)(r->ends + c->target_vocab);
     for (texts = 0, id = 0; id < c->target_vocab; id++)
         r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
@@ -30941,7 +30935,7 @@ TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_
         int32_t rest = units[m + length - blank].rest;
         hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        int32_t found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        int32_t found = *trf__writing_entry(r, from, length, trf__hash_end(hash));
         if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
@@ -30993,9 +30987,9 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 // >>requirements   the phrases of each sentence of a call
 
-/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
-   as an answer would be. */
-TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+/* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
+   of Knuth, Morris and Pratt). */
+TRF__FN void trf__set_failure_links(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
     for (int32_t i = 1; i < f->n; i++)
@@ -31024,7 +31018,7 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 {
     trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
-    trf__set_back(f, units);
+    trf__set_failure_links(f, units);
     for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
@@ -31122,7 +31116,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
 
 // >>require-call   the requirements of a call: checked, copied, given to its sentences
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+TRF__FN trf_status trf__fail_no_vocabs(trf_error *err)
 {
     return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                      "the model has no vocabularies: see trf_model_set_vocabs");
@@ -31134,7 +31128,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
                                        int32_t n, trf_error *err)
 {
     int32_t before = 0;
-    if (!t->reader.model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__fail_no_vocabs(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
@@ -31806,7 +31800,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     /* a beam that came from a device still points to the device's memory */
-    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    trf__beam_set_pointers(beam, (int32_t)h->length,
+                           h->memory_read + (size_t)place * h->beam_bytes);
     int64_t n_ids = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
@@ -31976,7 +31971,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
 
 /* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
    together: as the options allow, and within the numbers of slots and areas. */
-TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
+TRF__FN int32_t trf__round_capacity(const trf_search *s, int64_t tokens, int64_t longest)
 {
     /* + 1: EOS; + 16: an area is rounded up */
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
@@ -31998,10 +31993,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        int32_t n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_capacity(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
-        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
-            break;
+        if (round->end > round->first &&
+            trf__round_capacity(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
         round->n = n;
     }
@@ -32104,7 +32099,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                  "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    if (!o.each) TRF__TRY(trf__check_same_sources(&translator->reader.ensemble, err));
     return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
@@ -32118,7 +32113,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__check_has_target(c, err) ||
             trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -32197,7 +32192,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!trf__has_source(config))
         round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
                                                                     source_tokens));
-    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
+    round.n = (int32_t)trf__min64(sentences, trf__round_capacity(search, source_tokens,
+                                                                 round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
@@ -32258,7 +32254,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__fail_no_vocabs(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;
@@ -32381,8 +32377,8 @@ TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *
     TRF__TRY(trf__check_product_weights(s->weights, err));
     TRF__TRY(trf__hooks_check(&s->hooks, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__needs_target(c, err));
-    TRF__TRY(trf__unk_needed(c, s->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_has_target(c, err));
+    TRF__TRY(trf__check_has_unk(c, s->allow_unk, "allow_unk", err));
     return trf__check_banned_ids(c, &s->banned, &s->ends, err);
 }
 
@@ -32798,14 +32794,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__same_sources(&ensemble, err));
+    TRF__TRY(trf__check_same_sources(&ensemble, err));
     /* the lists of a sampler have one span for each source */
     const trf_config *first = &ensemble.config;
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
         TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
                      ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
-                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
-                     "or does not where it does", (int)k);
+                     "models", "model %d must add the same BOS and EOS to sources as the first one",
+                     (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -32885,7 +32881,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     int64_t most = trf__max64(g->caches[0].self_area, g->caches[0].area);
-    TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
+    TRF__FAIL_IF(trf__mul_counts(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
                  "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
@@ -32977,7 +32973,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
             "beginnings");
 }
 
-TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
 {
     return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
                                          "nothing has begun: call trf_sampler_begin first");
@@ -32990,7 +32986,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__check_begun(sampler, err));
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
@@ -33648,7 +33644,7 @@ TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t 
 #endif
 
 /* Whether numbers of a file are the host's, as they are. */
-TRF__FN int trf__is_own(const trf__dtype *dtype)
+TRF__FN int trf__is_host_dtype(const trf__dtype *dtype)
 {
     return trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
 }
@@ -33668,7 +33664,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
         trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
-    if (trf__is_own(dtype)) {
+    if (trf__is_host_dtype(dtype)) {
         i = trf__finite_numbers(p, n, dtype->code);
         if ((const void *)values != (const void *)p) memcpy(values, p, each * i);
     }
@@ -33719,7 +33715,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                  (long long)count, (long long)first);
     uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
-    const int own = trf__is_own(dtype);
+    const int own = trf__is_host_dtype(dtype);
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
         unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
         n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);
@@ -34025,8 +34021,8 @@ TRF__FN trf_status trf__out_write(trf__sink *to, const trf__text *header, const 
 }
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
-TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
-                                 int32_t n, trf_error *err)
+TRF__FN trf_status trf__check_out_size(const trf__destination *to, size_t header,
+                                       const trf__out *tensors, int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
     if (to->path) return TRF_OK;
@@ -34057,7 +34053,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     TRF__FAIL_IF(bytes > TRF__FILE_HEADER, TRF_E_LIMIT, -1, "header",
                  "names and metadata need a header of %llu bytes, the limit is %d",
                  (unsigned long long)bytes, (int)TRF__FILE_HEADER);
-    TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
+    TRF__TRY(trf__check_out_size(to, bytes, tensors, n, err));
     TRF__ALLOC(char, header.to, hooks, bytes, "memory", "for a header of %llu bytes",
                (unsigned long long)bytes);
     /* the sizes are known and the memory suffices: only now the data are read */
@@ -34128,7 +34124,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
                  "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
                  (int)i, (int)TRF_MAX_RANK);
     for (int32_t k = 0; k < t->rank; k++) {
-        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] > 1) most = trf__mul_counts(most, t->shape[k]);
         TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
                      "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }
@@ -34770,8 +34766,8 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
     const char *from = reader->bytes;   /* the buffer, where `pack` reads it */
-    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
-                                                             : reader->numbers;
+    trf_real *numbers = trf__is_host_dtype(trf__dtype_of(e->dtype))
+                            ? (trf_real *)(void *)reader->bytes : reader->numbers;
     size_t stored = 0;                  /* how many numbers are finite, before any other */
     trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
     if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
@@ -34803,7 +34799,7 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const trf__run *device = &r->model->run;
     const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
-    const int as_is = !dtype->code || trf__is_own(dtype);
+    const int as_is = !dtype->code || trf__is_host_dtype(dtype);
     char *to = place ? place : as_is ? reader->bytes : (char *)reader->numbers;
     char *read = as_is ? to : reader->bytes;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
@@ -34877,8 +34873,8 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     r->longest = (r->longest + 63) / 64 * 64;
-    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
-       for a device apart, and where threads cannot read one file. */
+    /* All buffers but the first take at most an eighth of the data together. One thread reads for a
+       device with its own memory, or where a file allows no parallel reads. */
     int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
     int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;
@@ -35126,8 +35122,8 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
 }
 
 /* Compares two tensors that the file has for one parameter. */
-TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
+                                          trf_error *err)
 {
     enum { EACH = TRF__CHUNK / sizeof(trf_real) };
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
@@ -35149,7 +35145,7 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
     if (same && int8) {                 /* and their scales */
         TRF__TRY(trf__match_scales(file, a, &one, err));
         TRF__TRY(trf__match_scales(file, b, &other, err));
-        return trf__same_tensor(file, one, other, a->shape[0], err);
+        return trf__check_same_tensor(file, one, other, a->shape[0], err);
     }
     return TRF__OK_IF(same, TRF_E_SHAPE, -1, b->name,
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
@@ -35192,7 +35188,7 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
         const char *prefix = companion ? companion->prefix : "";
         int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
         while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+            TRF__TRY(trf__check_same_tensor(file, first, other, trf__param_size(p), err));
     }
     return TRF_OK;
 }
@@ -35235,7 +35231,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     TRF__FREE(hooks, bytes, most);
-    return trf__vocab_finished(vocab, made, status);
+    return trf__vocab_or_destroy(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
@@ -35266,9 +35262,9 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     TRF__TRY(trf__vocab_ids(c, model->source, err));
     TRF__TRY(trf__vocab_ids(c, model->target, err));
     if (trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
-    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
-        : TRF_OK;
+        TRF__TRY(trf__check_vocab_size(model->source, c->source_vocab, "source_vocab", err));
+    return trf__has_target(c)
+        ? trf__check_vocab_size(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
 /* Keeps texts that the library did not write: the program's own, and those of other programs. */
@@ -35303,7 +35299,7 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
 {
     const trf_file_entry *int8 = NULL;
     if (options->weights != TRF_WEIGHTS_FULL || options->packed)
-        TRF__TRY(trf__needs_whole(model, err));
+        TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__match_tensors(file, model, trf__has_content(file, "checkpoint"), &int8, err));
     TRF__TRY(trf__read_format(model, int8, options, err));
     TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
@@ -35451,8 +35447,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
     const trf_hooks *hooks = &model->config.hooks;
     const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)model->layout.n_params + 2;
     TRF__ZEROED(trf__row_scales, scales);
-    TRF__TRY(trf__needs_floats(model, err));
-    if (!companions) TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    if (!companions) TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, weights, err));
     if (weights == TRF_WEIGHTS_INT8) TRF__TRY(trf__row_scales_of(&scales, model, err));
     trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, most);
@@ -35505,9 +35501,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
 
 #if !defined(TRF_NO_TRAIN)
 
-/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
-   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
-   since that the trainer has seen; then it is the place that it was moved to. */
+/* Where a resumed run begins. With other data: at the corpus's own position. If the trainer is
+   ahead of the corpus, the program has moved the corpus back: at the position that it was moved to.
+   Else: at the trainer's position. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
@@ -35586,7 +35582,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
                  "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
                                                           trainer->best };
@@ -35659,7 +35655,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     uint64_t fingerprint = trf__corpus_fingerprint(corpus);
     TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
                  "the trainer does not record which batch of the corpus comes next");
@@ -35744,7 +35740,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
-    trf_status status = trf__trainer_moved(t, step, updates, err);
+    trf_status status = trf__set_counters(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
@@ -35870,8 +35866,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     int64_t n, i;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
-    TRF__TRY(trf__has_begun(sampler, err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_begun(sampler, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     const trf_hooks *hooks = &sampler->sampling.hooks;
     int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -35961,8 +35957,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
-                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__FAIL_IF(i < 0, TRF_E_FORMAT, i, "generator", "the sizes in the session do not add up");
+    TRF__FAIL_IF(i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session is invalid", (long long)i);
     TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
@@ -36035,7 +36032,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_file *file;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     trf_status status = trf__session_read(sampler, file, err);
@@ -36081,7 +36078,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
+/* Whether the target has what is learned. With labels, or hidden ids, the source leads. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
@@ -36323,8 +36320,8 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
-   which pairs are held out, also of a run that goes on. */
+/* FNV-1a's basis without its last digit, by mistake. It must stay: the hashes decide which pairs
+   are held out, in resumed runs too. */
 #define TRF__HASH_BASIS 1469598103934665603u
 
 /* FNV-1a but for its basis, with the upper bits mixed into the lower ones. */
@@ -36454,7 +36451,7 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
+/* Whether the model must write blanks that words lose: in over a hundredth of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;
@@ -36704,7 +36701,7 @@ TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 }
 
 /* Refuses a trainer without an average. */
-TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_average(trf_trainer *trainer, trf_error *err)
 {
     if (trainer->average)
         return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
@@ -36722,7 +36719,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         trainer->average_read = 0;
         return trf__average_begin(trainer, err);
     }
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     double first = 9.0 / (10.0 + (double)trainer->step);
@@ -36739,7 +36736,7 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("use", use, 0, 1, err));
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
     if (use) {
@@ -36873,7 +36870,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     int32_t first = 0, all, n;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     trf_train_options limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
@@ -37347,16 +37344,16 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. If it was cancelled, a batch could not be read, or a
-   device or all_reduce failed, the next call makes it: the corpus is where it was. After other
-   errors its batches count as used. Between ranks nothing is cancelled within an update. */
+/* A failed update leaves no gradients. After a cancel, an unreadable batch or a failed device or
+   all_reduce the corpus moves back, and the next call repeats it. After other errors its batches
+   count as used. With ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    l->trainer->pass.run.cancel_off = l->o->agree != NULL;
     trf_status status = trf__learn_batches(l, err);
-    l->trainer->pass.run.deaf = 0;
+    l->trainer->pass.run.cancel_off = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
         if (status == TRF_E_END) return status;
@@ -37460,7 +37457,7 @@ TRF__FN void trf__learn_cool(const trf__learner *l, int64_t cooldown, int64_t en
     state->ends = l->trainer->options.total_steps = ends;
 }
 
-/* Patience is exhausted: whether the rate falls first. */
+/* Out of patience: whether a cooldown starts or goes on. */
 TRF__FN int trf__learn_cools(const trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
@@ -37718,7 +37715,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 // >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
-TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
+TRF__FN trf_status trf__check_usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {
     for (int i = 0; vocab && i < TRF__SPECIALS; i++)
         TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
@@ -37789,8 +37786,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     TRF__RANGE(o, effort, 0, TRF_EFFORT_COUNT - 1);
-    if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
-    if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->source_vocab, "source_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
     TRF__TRY(trf__device_check(&o->device, err));
     return trf__hooks_check(&o->hooks, err);
@@ -37939,7 +37936,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                       "expected a data set that is not finished, got a finished one");
 }
 
-/* Asks whether a line is left out. */
+/* Leaves a line out, or fails. */
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {
@@ -38250,7 +38247,7 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
         for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
         to->ids[i] = number;
         if (i == 0 || to->ids[i - 1] < number) continue;
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' is there twice",
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' occurs twice",
                    (int)(label.n < 140 ? label.n : 140), label.text);
         return TRF_OK;
     }
@@ -38472,8 +38469,8 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
+/* Counts a target text whose ids decode to another text: vocabularies may lose runs of blanks, case
+   and more. Texts with unknown tokens are counted elsewhere. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {
@@ -38909,8 +38906,8 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     if (!o->make_vocabs) return TRF_OK;
     lines.used = NULL;
     TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
-    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
-    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+    if (!o->config) TRF__TRY(trf__check_usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__check_usual_ids(d->vocab[1], "target_vocab", err);
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */
@@ -39030,7 +39027,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
+/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -39115,7 +39112,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
+/* Compiled for size, so that GCC 12 does not inline it and warn of printing a NULL string. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;
@@ -39162,7 +39159,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
+    return trf__model_or_destroy(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -39186,7 +39183,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    return trf__model_kept(model, status);
+    return trf__model_or_destroy(model, status);
 }
 
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
@@ -39226,7 +39223,7 @@ TRF__FOR_SIZE
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and
 // sizes and cannot fail. One line for each tensor (TRF__TENSOR) checks it, and notes how the op
-// uses it and which pointer of the op's job it is. Then trf__stage copies all of them to the
+// uses it and which pointer of the op's job it is. Then trf__upload_args copies all of them to the
 // device, and trf__end copies outputs back. If the device's memory is the host's, nothing is
 // copied. The context keeps what an op needs besides its tensors: spans, positions and scratch
 // memory, which grow and are reused. Forward and backward share their checks.
@@ -39306,8 +39303,8 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
 }
 
 /* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
-   pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
-TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t bytes, void *field)
+   pointer, of any type. It gets the host's address now, and the copy's in trf__upload_args. */
+TRF__FN void trf__add_arg(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
     trf__staged entry = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
@@ -39317,14 +39314,14 @@ TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t by
 /* Ids, positions or targets. */
 TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    trf__to_stage(c, 'i', list, trf__bytes(n, sizeof *list), field);
+    trf__add_arg(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
 /* The numbers of a tensor that has been checked, or NULL. */
 TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    trf__to_stage(c, use, tensor ? tensor->data : NULL,
-                  trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
+    trf__add_arg(c, use, tensor ? tensor->data : NULL,
+                 trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
 /* Checks a tensor, which must have this shape (columns -1: a vector), and notes it. */
@@ -39336,8 +39333,8 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
     return TRF_OK;
 }
 
-/* Checks a tensor that decides its rows and columns itself. least: the fewest rows. 1 for a weight,
-   which without outputs would give a tensor without columns, and no function accepts that. */
+/* Checks a tensor that sets rows and columns. least: the fewest rows; 1 for a weight: without rows
+   its output would have no columns, which no function accepts. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
@@ -39369,7 +39366,7 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
     c->now.key0 = (uint32_t)dropout->seed;
     c->now.key1 = (uint32_t)(dropout->seed >> 32);
     c->now.step = (uint32_t)dropout->step;
-    trf__to_stage(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    trf__add_arg(c, 'i', &c->now, sizeof c->now, &c->run.now);
     *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
     return TRF_OK;
 }
@@ -39401,7 +39398,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 }
 
 /* Copies everything to the device. It follows the last check, so nothing must be freed before. */
-TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
+TRF__FN trf_status trf__upload_args(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
     int n = c->n_staged;
@@ -39422,7 +39419,7 @@ TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 /* Most blocks end so: with one op on what was staged. */
 #define TRF__ISSUE(op, job) \
     do { \
-        TRF__TRY(trf__stage(context, err)); \
+        TRF__TRY(trf__upload_args(context, err)); \
         context->run.backend->op(&context->run, &(job)); \
         return trf__end(context, TRF_OK, err); \
     } while (0)
@@ -39492,10 +39489,10 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         for (int64_t p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
-                      &e.table);
+        trf__add_arg(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+                     &e.table);
     }
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     /* the whole table is staged; the op sees it from the offset on */
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * e.d;
     context->run.backend->embed(&context->run, &e);
@@ -39531,7 +39528,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__list(context, context->ints + e.rows, e.rows, &e.groups.rows);
     trf__list(context, context->ints + 2 * e.rows, e.rows + 1, &e.groups.first);
     e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (dlearned) {
         e.dtable += options->position_offset * e.d;
         e.positions = dlearned->shape[0] - options->position_offset;
@@ -39588,7 +39585,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TENSOR('a', dweight, l.out, l.in, dw.dw);
     TRF__TENSOR('O', dx, l.rows, l.in, l.dx);
     TRF__TENSOR('A', dbias, l.out, -1, dw.db);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     dw = trf__dw_of(dw.dw, dw.db, l.dy, dw.x, l.rows, l.out, l.in, 0);
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
@@ -39615,7 +39612,7 @@ TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tenso
     TRF__TENSOR('I', bias, n.d, -1, n.bias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
@@ -39637,7 +39634,7 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
     TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('i', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif
@@ -39654,23 +39651,24 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
     return n;
 }
 
-/* Of trf_multi_head_attention: projected and hidden, then statistics, then keys and values of a
-   memory. As self-attention has as many keys as queries, one formula serves both kinds. */
+/* Size of `saved`: statistics. With params (multi-head): projected and hidden, statistics, keys and
+   values of a memory. As self-attention has as many keys as queries, one formula serves both. */
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
     if (!shape) return 0;
     int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
-    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t n = trf__mul_counts(trf__mul_counts(2, queries), shape->n_heads);
     if (!params) return n;
     int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
-    n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
-    return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
+    n = trf__add_counts(n, trf__mul_counts(trf__mul_counts(2, queries), q_width));
+    return q_width < 0 || wide < q_width
+        ? n : trf__add_counts(n, trf__mul_counts(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
-   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
+/* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
+   heads plus k_times that of all key heads. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -39730,7 +39728,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
     if (!t->data) return trf__fail_null(err, "score_bias");
-    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__times(n, a->heads))) {
+    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__mul_counts(n, a->heads))) {
         bias->per_head = t->shape[0] != n;
         rows = 1;
         columns = t->shape[0];
@@ -39744,8 +39742,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
     } else
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
-                         "Q from %lld and K from %lld on", (long long)n,
-                         (long long)trf__times(n, a->heads), a->heads, (long long)rows,
+                         "Q >= %lld and K >= %lld", (long long)n,
+                         (long long)trf__mul_counts(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
@@ -39753,8 +39751,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
-                  &bias->pairs);
+    trf__add_arg(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+                 &bias->pairs);
     return TRF_OK;
 }
 
@@ -39766,8 +39764,8 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
-                  &a->spans);
+    trf__add_arg(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                 &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
@@ -39803,7 +39801,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
     const trf__span *spans = context->spans;
     int64_t n = 0;
     for (int64_t i = 0; i < in->n_spans; i++)
-        n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+        n = trf__add_counts(n, trf__mul_counts((int64_t)spans[i].n_query * spans[i].n_key,
+                                               in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
                  out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key))
@@ -39833,7 +39832,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, uses, &a.stats, err));
     TRF__TENSOR(uses[0] == 'I' ? 'O' : 'o', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__probabilities_arg(context, &a.in, probabilities, &maps, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (out) context->run.backend->attention(&context->run, &a);
     trf__probabilities_of(context, a.in, maps);
     return trf__end(context, TRF_OK, err);
@@ -39858,9 +39857,9 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                      "dscore_bias must have the shape of score_bias");
     for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
-    n = trf__times(n, in->heads);
+    n = trf__mul_counts(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -39902,7 +39901,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &a.in, &a.partial, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
     return trf__scores_end(context, a.in, dscore_bias, err);
 }
@@ -39948,14 +39947,14 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
-                     "queries have the last positions of keys, but sequence %lld has %d queries "
-                     "and %d keys", (long long)i, span->n_query, span->n_key);
+                     "queries are the last positions of keys: sequence %lld has %d queries and "
+                     "%d keys", (long long)i, span->n_query, span->n_key);
         for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__to_stage(context, 'i', context->turns,
-                  trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
+    trf__add_arg(context, 'i', context->turns,
+                 trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
 }
@@ -39978,7 +39977,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
     TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
@@ -40051,7 +40050,7 @@ TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_er
     const trf__run *run = &context->run;
     trf__operands *sub = &call->sub;
     int64_t n = sub->rows * call->inner;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     sub->hidden = trf__act_at(run, sub->projected, sub->rows * trf__call_wide(call));
     sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
     n += 2 * sub->rows * sub->attention.heads;
@@ -40163,8 +40162,8 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
     if (!params) return 0;
-    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
-                           trf__times(rows, params->w2.shape[1]));
+    return trf__add_counts(trf__mul_counts(rows, params->w1.shape[0]),
+                           trf__mul_counts(rows, params->w2.shape[1]));
 }
 
 /* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2
@@ -40319,7 +40318,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
                                     err));
     trf__loss_layout(context, &l, 1);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
     /* the sync in trf__end waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
@@ -40356,4 +40355,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 694136884
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1235741456

@@ -609,7 +609,7 @@ static void headers(void **state)
     made.bytes[7] = 2;
     refused(&made, 0, "byte-level BPE");
     changed(8, 32, 8, "flags");
-    changed(8, 8, AT_TOKENS, "rows that follow");
+    changed(8, 8, AT_TOKENS, "so many rows");
     changed(8, 0x80000001u, 8, "flags");
     for (i = 0; i < 7; i++)
         for (k = 0; k < 4; k++) changed(12 + 4 * (size_t)i, ends[k], 12 + 4 * i, "an id from -1");
@@ -658,9 +658,9 @@ static void bad_merges(void **state)
 static void bad_tables(void **state)
 {
     static const struct { int at; uint32_t x; int where; const char *words; } cases[] = {
-        {AT_TOKENS, 0xFFFFFFFFu, AT_TOKENS, "rows that follow"},
-        {AT_TOKENS + 4, 0x10000000u, AT_TOKENS + 4, "rows that follow"},
-        {AT_TOKENS + 8, 0x10000000u, AT_TOKENS + 8, "rows that follow"},
+        {AT_TOKENS, 0xFFFFFFFFu, AT_TOKENS, "so many rows"},
+        {AT_TOKENS + 4, 0x10000000u, AT_TOKENS + 4, "so many rows"},
+        {AT_TOKENS + 8, 0x10000000u, AT_TOKENS + 8, "so many rows"},
         {AT_PARTS, 0x7F, AT_PARTS, "its parts"},
         {AT_PARTS + 4, 0, AT_PARTS, "its parts"}, {AT_PARTS + 4, 0xAC00, AT_PARTS, "its parts"},
         {AT_PARTS + 8, 0x7F, AT_PARTS, "its parts"},

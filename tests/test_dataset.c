@@ -570,7 +570,7 @@ static void kinds_of_labels(void **state)
         OK(trf_dataset_finish(d, &err));
         assert_int_equal(s.n_bad, number ? 6 : 1);
         for (i = 0; i < (size_t)s.n_bad; i++) assert_true(s.bad[i].fault == TRF_FAULT_LABEL && s.bad[i].side == 1);
-        if (!number) assert_string_equal(s.why[0], "the label 'a' is there twice");
+        if (!number) assert_string_equal(s.why[0], "the label 'a' occurs twice");
         if (number) assert_string_equal(s.why[0], "byte 1 of the label: expected a number, got 'x'");
         if (number) assert_string_equal(s.why[1], "1 number, but the first text has 2");
         if (number) assert_string_equal(s.why[5], "byte 1 of the label: expected a number, got '1e39'");

@@ -95,7 +95,7 @@ static void rounds_that_fit(void **state)
             assert_true(round.n == 20000 && round.end == MILLION && round.longest_source == 2);
         } else if (k == 4) {
             assert_int_equal(round.n, MILLION);
-            assert_true((int64_t)trf__round_fits(&search, 4000, 1) * 4016 <=
+            assert_true((int64_t)trf__round_capacity(&search, 4000, 1) * 4016 <=
                         INT32_MAX); /* areas are multiples of 16 */
         } else if (k == 2) assert_int_equal(round.n, 5);
         else assert_true(slots + (int64_t)search.beam * (round.longest + 1) > INT32_MAX);

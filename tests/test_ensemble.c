@@ -712,7 +712,7 @@ static size_t memory_of(const trf_model *const *models, int32_t n, const trf_sea
 
 static void test_refusals(void **state)
 {
-    static const char *const said_of[] = {"of another kind", "target_vocab 21", "pad 4", "eos 5", "bos 5", "unk 5",
+    static const char *const said_of[] = {"has kind", "target_vocab 21", "pad 4", "eos 5", "bos 5", "unk 5",
                                           "decoder_start", "target_eos 0"};
     company a = company_of(TRF_ENCODER_DECODER, 1, TRF_WEIGHTS_FULL);
     trf_translator *t = NULL;

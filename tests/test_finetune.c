@@ -274,9 +274,9 @@ static void patterns(void **state)
     size_t i;
     (void)state;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (trf__fits(cases[i].pattern, cases[i].name) != cases[i].fits)
+        if (trf__glob_match(cases[i].pattern, cases[i].name) != cases[i].fits)
             print_error("%s, %s\n", cases[i].pattern, cases[i].name);
-        assert_int_equal(trf__fits(cases[i].pattern, cases[i].name), cases[i].fits);
+        assert_int_equal(trf__glob_match(cases[i].pattern, cases[i].name), cases[i].fits);
     }
 }
 
@@ -319,7 +319,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     if (second) OK(trf_trainer_freeze(l.trainer, second, 1, &m, &err));
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor t = trf_model_parameter(l.model, i);
-        count += trf__fits(first, t.name);
+        count += trf__glob_match(first, t.name);
     }
     assert_int_equal(count, n);
     hash_each(before, &l);
@@ -327,7 +327,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor g = trf_trainer_tensor(l.trainer, TRF_GRADIENT, i);
         trf_real *numbers = kit_numbers(g);
-        for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) &&
+        for (k = 0; !trf__glob_match(first, g.name) && !(second && trf__glob_match(second, g.name)) &&
                     k < trf_tensor_count(&g);
              k++)
             sum += (double)numbers[k] * (double)numbers[k];
@@ -340,7 +340,7 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     hash_each(after, &l);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor t = trf_model_parameter(l.model, i);
-        int frozen = trf__fits(first, t.name) || (second && trf__fits(second, t.name));
+        int frozen = trf__glob_match(first, t.name) || (second && trf__glob_match(second, t.name));
         if (frozen != (before[i] == after[i])) print_error("%s\n", t.name);
         assert_int_equal(frozen, before[i] == after[i]);
     }

@@ -365,7 +365,7 @@ static void test_byte_by_byte(void **state)
         for (k = 0; k < phrases; k++) {
             f.n = n;
             for (i = 0, x = k; i < n; i++, x /= 3) units[i].unit = phrase[i] = letters[x % 3];
-            trf__set_back(&f, units);
+            trf__set_failure_links(&f, units);
             for (texts = 0; texts < 729; texts++) {
                 trf__met met = {0, 0};
                 for (i = 0, x = texts; i < 6; i++, x /= 3) {

@@ -382,7 +382,7 @@ static void refused(void **state)
     refusals(&l, &s, c, "another source vocabulary");
     c = l.c; c.max_length--;
     refusals(&l, &s, c, "reads at most 39 tokens");
-    refusals(&l, &s, lab_of(4, 0, 0).c, "of another kind");
+    refusals(&l, &s, lab_of(4, 0, 0).c, "has kind");
     /* gradients wait; a stage; numbers as labels */
     {
         trf_batch b = batch_of(&l, &p, 3, 5);

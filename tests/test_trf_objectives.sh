@@ -331,7 +331,7 @@ for fault in "302: .*got 'nan'" "303: .*got 'inf'" "304: .*got '1e39'" "305: no 
 done
 expect 1 "train --label-kind number --strict stops" "301: byte 1" "$trf" train $numbers --tsv broken.tsv $few --strict
 { head -n 300 kinds.tsv; printf '1 2\tode\n1\todd,odd\n'; } >broken.tsv
-expect 0 "train --label-kind any: a label twice" "302: the label 'odd' is there twice" "$trf" train \
+expect 0 "train --label-kind any: a label twice" "302: the label 'odd' occurs twice" "$trf" train \
     --objective classify --label-kind any --tsv broken.tsv --valid-tsv broken.tsv $quick --updates 2 --model m
 awk '{ print $1 "\t7" }' counting >constant.tsv
 expect 0 "train --label-kind number: constant numbers have no correlation" "pearson nan" "$trf" train $numbers \

@@ -466,7 +466,7 @@ static void many_words(void **state)
         OK(trf_vocab_finish(v[m], sizes[m], mins[m], &err));
         while (kept < n_all && all[kept].count >= mins[m] && kept + 4 < sizes[m]) kept++;
         assert_int_equal(trf_vocab_size(v[m]), kept + 4);
-        assert_true(v[m]->n_slots >= 2 * v[m]->n_tokens);   /* what keeps look-ups short */
+        assert_true(v[m]->n_entries >= 2 * v[m]->n_tokens);   /* what keeps look-ups short */
         for (i = 0; i < n_all; i++)
             assert_int_equal(trf_vocab_id(v[m], all[i].word), i < kept ? i + 4 : 3);
         for (i = 0; i < kept; i++) assert_string_equal(trf_vocab_token(v[m], i + 4), all[i].word);
@@ -478,7 +478,7 @@ static void many_words(void **state)
    soon. */
 static void words_of_an_enemy(void **state)
 {
-    enum { WORDS = 60000, SLOTS = 1 << 17 };
+    enum { WORDS = 60000, ENTRIES = 1 << 17 };
     char *line = (char *)malloc(WORDS * 7 + 1), *to = line;
     trf_vocab *v, *copy;
     clock_t begin;
@@ -488,7 +488,7 @@ static void words_of_an_enemy(void **state)
     assert_non_null(line);
     for (n = 0, number = 0; n < WORDS; number++) {
         for (k = 0, rest = number; k < 6; k++, rest /= 40) to[k] = (char)('0' + rest % 40);
-        if ((trf__hash_bytes(to, 6) & (SLOTS - 1)) >= SLOTS / 256) continue;
+        if ((trf__hash_bytes(to, 6) & (ENTRIES - 1)) >= ENTRIES / 256) continue;
         to[6] = ' ';
         to += 7;
         n++;
@@ -499,7 +499,7 @@ static void words_of_an_enemy(void **state)
     OK(trf_vocab_learn(v, line, &err));
     OK(trf_vocab_finish(v, INT32_MAX, 1, &err));
     OK(trf_vocab_copy(&copy, v, NULL, &err));
-    assert_int_equal(copy->n_slots, SLOTS);
+    assert_int_equal(copy->n_entries, ENTRIES);
     assert_int_equal(trf_vocab_size(copy), WORDS + 4);
     assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 2);
     for (k = 4; k < WORDS + 4; k++) assert_int_equal(trf_vocab_id(copy, trf_vocab_token(v, k)), k);

@@ -96,7 +96,7 @@ static inline void tile_bf16(int c, int a, int b)
 #define TRF__AMX_BF16(c, a, b) \
     do { if (real_instructions) _tile_dpbf16ps(c, a, b); else tile_bf16(c, a, b); } while (0)
 #define TRF__HAS_AMX(ask) \
-    (tiles_asked += (ask), !real_instructions || trf__lends_amx(ask))
+    (tiles_asked += (ask), !real_instructions || trf__linux_has_amx(ask))
 #endif
 
 #endif

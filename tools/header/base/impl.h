@@ -64,7 +64,7 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__SLOW 0                     /* as far as one can know */
 #endif
-/* Columns that are linked in compute instead, and have this message themselves. */
+/* Linked columns compute instead, and print this message themselves. */
 #if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")

@@ -7,9 +7,9 @@
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters, without what no level changes in them. Their names
-// get the level's suffix. A pragma gives the compiler the level's instructions. The names are
-// listed below; tools/header/names.awk finds them.
+// vector), but then compiles only the code that depends on the level. Its names get the level's
+// suffix. A pragma gives the compiler the level's instructions. The names are listed below;
+// tools/header/names.awk finds them.
 //
 // Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
 // there is one, because GCC aligns no stack to 32 bytes there.
@@ -41,8 +41,8 @@
 #define TRF__LEVELS 0
 #endif
 
-/* Of the level that is being read: the suffix of its names, and its instructions, for functions
-   that have more of them. (clang does not add those of the pragma.) */
+/* The suffix of the current level's names, and its instructions, for functions that need more.
+   (clang does not add those of the pragma.) */
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
 #define TRF__NAMED(name) TRF__PASTE(name, TRF__SUFFIX)

@@ -151,7 +151,7 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
 // wrapping. A later check then reports a limit.
 
 /* A product of counts: 0 if a factor is negative, INT64_MAX if the product does not fit. */
-TRF__FN int64_t trf__times(int64_t a, int64_t b)
+TRF__FN int64_t trf__mul_counts(int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0) return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
@@ -212,7 +212,7 @@ typedef int trf__order(const void *context, const void *a, const void *b);
 
 /* Sorts n items of `size` bytes (at most 64) in place: heapsort, since qsort passes no context, and
    its order of equal items differs between C libraries. It needs no memory, and no input makes it
-   slow. pointers: the items are pointers, and `order` gets these instead of where they stand. */
+   slow. pointers: the items are pointers, and `order` gets the pointers themselves. */
 TRF__INLINE void trf__heapsort(char *at, size_t n, size_t size, int pointers, trf__order *order,
                                const void *context)
 {

@@ -25,23 +25,24 @@ TRF__FN int64_t trf__length_sum(const int32_t *lengths, int32_t count)
     return n;
 }
 
-/* Of trf_multi_head_attention: projected and hidden, then statistics, then keys and values of a
-   memory. As self-attention has as many keys as queries, one formula serves both kinds. */
+/* Size of `saved`: statistics. With params (multi-head): projected and hidden, statistics, keys and
+   values of a memory. As self-attention has as many keys as queries, one formula serves both. */
 TRF_API int64_t trf_attention_saved(const trf_attention_shape *shape,
                                     const trf_attention_params *params)
 {
     if (!shape) return 0;
     int64_t queries = trf__length_sum(shape->query_lengths, shape->count);
     int64_t keys = trf__length_sum(shape->key_lengths, shape->count);
-    int64_t n = trf__times(trf__times(2, queries), shape->n_heads);
+    int64_t n = trf__mul_counts(trf__mul_counts(2, queries), shape->n_heads);
     if (!params) return n;
     int64_t wide = params->in_weight.shape[0], q_width = params->out_weight.shape[1];
-    n = trf__add_counts(n, trf__times(trf__times(2, queries), q_width));
-    return q_width < 0 || wide < q_width ? n : trf__add_counts(n, trf__times(keys, wide - q_width));
+    n = trf__add_counts(n, trf__mul_counts(trf__mul_counts(2, queries), q_width));
+    return q_width < 0 || wide < q_width
+        ? n : trf__add_counts(n, trf__mul_counts(keys, wide - q_width));
 }
 
-/* Checks lengths and heads, and turns lengths into spans. A row of `width` numbers has q_times all
-   heads of queries and k_times all heads of keys. The caller has cleared `a`. */
+/* Checks lengths and heads, and turns lengths into spans. `width` is q_times the width of all query
+   heads plus k_times that of all key heads. The caller has cleared `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t width, int q_times, int k_times,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -101,7 +102,7 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
     }
     if (!t->data) return trf__fail_null(err, "score_bias");
-    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__times(n, a->heads))) {
+    if (t->rank == 1 && (t->shape[0] == n || t->shape[0] == trf__mul_counts(n, a->heads))) {
         bias->per_head = t->shape[0] != n;
         rows = 1;
         columns = t->shape[0];
@@ -115,8 +116,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
     } else
         return trf__fail(err, TRF_E_SHAPE, -1, "score_bias",
                          "score_bias must have the shape (%lld), (%lld), (Q, K) or (%d, Q, K) with "
-                         "Q from %lld and K from %lld on", (long long)n,
-                         (long long)trf__times(n, a->heads), a->heads, (long long)rows,
+                         "Q >= %lld and K >= %lld", (long long)n,
+                         (long long)trf__mul_counts(n, a->heads), a->heads, (long long)rows,
                          (long long)columns);
     for (h = 0; h < heads; h++) for (int64_t i = 0; i < rows; i++) for (j = 0; j < columns; j++) {
         int64_t at = (h * bias->queries + i) * bias->keys + j;
@@ -124,8 +125,8 @@ TRF__FN trf_status trf__score_bias_arg(trf_context *context, const trf_tensor *t
                      "number %lld of score_bias is neither finite nor -infinity", (long long)at);
     }
     trf__numbers(context, 'i', t, &bias->numbers);
-    trf__to_stage(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
-                  &bias->pairs);
+    trf__add_arg(context, 'i', context->pairs, trf__bytes(a->n_spans, sizeof *context->pairs),
+                 &bias->pairs);
     return TRF_OK;
 }
 
@@ -137,8 +138,8 @@ TRF__FN trf_status trf__attention_more(trf_context *context, const trf_attention
     a->scale = shape->scale > 0 ? shape->scale : trf__default_scale(a->d_head);
     TRF__TRY(trf__dropout_arg(context, shape->dropout, &a->drop, err));
     if (shape->score_bias) TRF__TRY(trf__score_bias_arg(context, shape->score_bias, a, err));
-    trf__to_stage(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
-                  &a->spans);
+    trf__add_arg(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                 &a->spans);
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
@@ -174,7 +175,8 @@ TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__atten
     const trf__span *spans = context->spans;
     int64_t n = 0;
     for (int64_t i = 0; i < in->n_spans; i++)
-        n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+        n = trf__add_counts(n, trf__mul_counts((int64_t)spans[i].n_query * spans[i].n_key,
+                                               in->heads));
     trf__numbers(context, 'o', out, maps);
     if (!out || (out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
                  out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key))
@@ -204,7 +206,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, uses, &a.stats, err));
     TRF__TENSOR(uses[0] == 'I' ? 'O' : 'o', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__probabilities_arg(context, &a.in, probabilities, &maps, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (out) context->run.backend->attention(&context->run, &a);
     trf__probabilities_of(context, a.in, maps);
     return trf__end(context, TRF_OK, err);
@@ -229,9 +231,9 @@ TRF__FN trf_status trf__scores_arg(trf_context *context, const trf_tensor *dscor
                      "dscore_bias must have the shape of score_bias");
     for (int64_t i = 0; i < in->n_spans; i++)
         n += (int64_t)context->spans[i].n_query * context->spans[i].n_key;
-    n = trf__times(n, in->heads);
+    n = trf__mul_counts(n, in->heads);
     TRF__GROW(trf_real, context->scores, context->scores_capacity, n, &context->run.hooks);
-    trf__to_stage(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
+    trf__add_arg(context, 'o', context->scores, trf__bytes(n, sizeof(trf_real)), partial);
     return TRF_OK;
 }
 
@@ -273,7 +275,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
     TRF__TRY(trf__scores_arg(context, dscore_bias, shape, &a.in, &a.partial, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
     return trf__scores_end(context, a.in, dscore_bias, err);
 }
@@ -319,14 +321,14 @@ TRF__FN trf_status trf__rotary_args(trf_context *context, const trf_config *rota
         const trf__span *span = &context->spans[i];
         TRF__FAIL_IF(queries > 0 && (span->n_query > span->n_key ||
                      span->n_key - span->n_query > ahead), TRF_E_INVALID_ARG, i, "lengths",
-                     "queries have the last positions of keys, but sequence %lld has %d queries "
-                     "and %d keys", (long long)i, span->n_query, span->n_key);
+                     "queries are the last positions of keys: sequence %lld has %d queries and "
+                     "%d keys", (long long)i, span->n_query, span->n_key);
         for (int64_t k = 0; k < span->n_query && queries > 0; k++)
             context->ints[span->query + k] = (int32_t)(span->n_key - span->n_query + k);
         for (int64_t k = 0; k < span->n_key; k++) context->ints[n++] = (int32_t)k;
     }
-    trf__to_stage(context, 'i', context->turns,
-                  trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
+    trf__add_arg(context, 'i', context->turns,
+                 trf__bytes(a->max_keys * r->width, sizeof(trf_real)), &r->table);
     trf__list(context, context->ints, n, &r->position);
     return TRF_OK;
 }
@@ -349,7 +351,7 @@ TRF_API trf_status trf_rotary(trf_context *context, trf_tensor *q, trf_tensor *k
     TRF__TENSOR('A', q, queries, (int64_t)a.heads * a.d_head, turned[0]);
     TRF__TENSOR('A', k, keys, (int64_t)a.kv_heads * a.d_head, turned[1]);
     TRF__TRY(trf__rotary_args(context, shape->rotary, &a, queries, keys, INT32_MAX, &r, err));
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     r.back = back;
     for (int64_t i = 0; i < 2; i++) {
         r.x = turned[i];
@@ -422,7 +424,7 @@ TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_er
     const trf__run *run = &context->run;
     trf__operands *sub = &call->sub;
     int64_t n = sub->rows * call->inner;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     sub->hidden = trf__act_at(run, sub->projected, sub->rows * trf__call_wide(call));
     sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
     n += 2 * sub->rows * sub->attention.heads;

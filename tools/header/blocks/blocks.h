@@ -20,7 +20,7 @@
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and
 // sizes and cannot fail. One line for each tensor (TRF__TENSOR) checks it, and notes how the op
-// uses it and which pointer of the op's job it is. Then trf__stage copies all of them to the
+// uses it and which pointer of the op's job it is. Then trf__upload_args copies all of them to the
 // device, and trf__end copies outputs back. If the device's memory is the host's, nothing is
 // copied. The context keeps what an op needs besides its tensors: spans, positions and scratch
 // memory, which grow and are reused. Forward and backward share their checks.
@@ -100,8 +100,8 @@ TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf
 }
 
 /* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
-   pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
-TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t bytes, void *field)
+   pointer, of any type. It gets the host's address now, and the copy's in trf__upload_args. */
+TRF__FN void trf__add_arg(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
     trf__staged entry = {(void *)(uintptr_t)host, NULL, field, bytes, use};
     memcpy(field, &host, sizeof host);
@@ -111,14 +111,14 @@ TRF__FN void trf__to_stage(trf_context *c, char use, const void *host, size_t by
 /* Ids, positions or targets. */
 TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    trf__to_stage(c, 'i', list, trf__bytes(n, sizeof *list), field);
+    trf__add_arg(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
 /* The numbers of a tensor that has been checked, or NULL. */
 TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    trf__to_stage(c, use, tensor ? tensor->data : NULL,
-                  trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
+    trf__add_arg(c, use, tensor ? tensor->data : NULL,
+                 trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
 /* Checks a tensor, which must have this shape (columns -1: a vector), and notes it. */
@@ -130,8 +130,8 @@ TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tenso
     return TRF_OK;
 }
 
-/* Checks a tensor that decides its rows and columns itself. least: the fewest rows. 1 for a weight,
-   which without outputs would give a tensor without columns, and no function accepts that. */
+/* Checks a tensor that sets rows and columns. least: the fewest rows; 1 for a weight: without rows
+   its output would have no columns, which no function accepts. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
@@ -163,7 +163,7 @@ TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, 
     c->now.key0 = (uint32_t)dropout->seed;
     c->now.key1 = (uint32_t)(dropout->seed >> 32);
     c->now.step = (uint32_t)dropout->step;
-    trf__to_stage(c, 'i', &c->now, sizeof c->now, &c->run.now);
+    trf__add_arg(c, 'i', &c->now, sizeof c->now, &c->run.now);
     *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
     return TRF_OK;
 }
@@ -195,7 +195,7 @@ TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 }
 
 /* Copies everything to the device. It follows the last check, so nothing must be freed before. */
-TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
+TRF__FN trf_status trf__upload_args(trf_context *c, trf_error *err)
 {
     const trf__run *run = &c->run;
     int n = c->n_staged;
@@ -216,7 +216,7 @@ TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
 /* Most blocks end so: with one op on what was staged. */
 #define TRF__ISSUE(op, job) \
     do { \
-        TRF__TRY(trf__stage(context, err)); \
+        TRF__TRY(trf__upload_args(context, err)); \
         context->run.backend->op(&context->run, &(job)); \
         return trf__end(context, TRF_OK, err); \
     } while (0)
@@ -286,10 +286,10 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         for (int64_t p = 0; p < longest; p++)
             trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        trf__to_stage(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
-                      &e.table);
+        trf__add_arg(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+                     &e.table);
     }
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     /* the whole table is staged; the op sees it from the offset on */
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * e.d;
     context->run.backend->embed(&context->run, &e);
@@ -325,7 +325,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__list(context, context->ints + e.rows, e.rows, &e.groups.rows);
     trf__list(context, context->ints + 2 * e.rows, e.rows + 1, &e.groups.first);
     e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     if (dlearned) {
         e.dtable += options->position_offset * e.d;
         e.positions = dlearned->shape[0] - options->position_offset;
@@ -382,7 +382,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TENSOR('a', dweight, l.out, l.in, dw.dw);
     TRF__TENSOR('O', dx, l.rows, l.in, l.dx);
     TRF__TENSOR('A', dbias, l.out, -1, dw.db);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     dw = trf__dw_of(dw.dw, dw.db, l.dy, dw.x, l.rows, l.out, l.in, 0);
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
@@ -409,7 +409,7 @@ TRF_API trf_status trf_norm(trf_context *context, trf_tensor *y, const trf_tenso
     TRF__TENSOR('I', bias, n.d, -1, n.bias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('O', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('O', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(add_norm, n);
 }
 
@@ -431,7 +431,7 @@ TRF_API trf_status trf_norm_backward(trf_context *context, trf_tensor *dx, trf_t
     TRF__TENSOR('A', dbias, n.d, -1, n.dbias);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_NORM_RULE_COUNT - 1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    TRF__TENSOR('i', saved, trf__times(2, n.rows), -1, n.stats);
+    TRF__TENSOR('i', saved, trf__mul_counts(2, n.rows), -1, n.stats);
     TRF__ISSUE(norm_gradient, n);
 }
 #endif

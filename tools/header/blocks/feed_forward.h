@@ -24,8 +24,8 @@
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, const trf_feed_forward_params *params)
 {
     if (!params) return 0;
-    return trf__add_counts(trf__times(rows, params->w1.shape[0]),
-                           trf__times(rows, params->w2.shape[1]));
+    return trf__add_counts(trf__mul_counts(rows, params->w1.shape[0]),
+                           trf__mul_counts(rows, params->w2.shape[1]));
 }
 
 /* Begins a call, with everything that forward and backward share. w1 decides f; it has a gate if w2
@@ -180,7 +180,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
                                     err));
     trf__loss_layout(context, &l, 1);
-    TRF__TRY(trf__stage(context, err));
+    TRF__TRY(trf__upload_args(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
     /* the sync in trf__end waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);

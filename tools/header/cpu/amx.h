@@ -49,13 +49,13 @@ typedef struct trf__tile_call {
 #define TRF__AMX_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__AMX_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__AMX_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_AMX(ask) trf__lends_amx(ask)
+#define TRF__HAS_AMX(ask) trf__linux_has_amx(ask)
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
-   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
-   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
-TRF__FN int trf__lends_amx(int ask)
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also requests
+   permission for this process (ARCH_REQ_XCOMP_PERM). */
+TRF__FN int trf__linux_has_amx(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low;
@@ -82,7 +82,7 @@ TRF__AMX static TRF__UNUSED void trf__amx_begin(void)
     TRF__AMX_SHAPE(&shape);
 }
 
-/* Until then, every switch of threads saves 8 KB. */
+/* Tiles in use cost 8 KB at each switch of threads. */
 TRF__AMX static TRF__UNUSED void trf__amx_end(void) { TRF__AMX_RELEASE(); }
 
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of

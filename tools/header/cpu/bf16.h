@@ -37,10 +37,10 @@
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
-    TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__BF16_MOST = 4,             /* and panels, */
-    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
+    TRF__BF16_ROWS = 6,             /* the most rows of x in a call */
+    TRF__BF16_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__BF16_MOST = 4,             /* the most panels in a call */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* the same with plain vectors */
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
@@ -509,7 +509,8 @@ TRF__FN int64_t trf__bf16_words(int64_t k) { return trf__round_up(k, TRF__BF16_D
 
 TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
+    return trf__bytes(trf__mul_counts(trf__ceil_div(out, 16), trf__bf16_words(in)),
+                      sizeof(uint32_t));
 }
 
 /* As trf__panels_panel. Missing columns become 0. */

@@ -55,8 +55,8 @@ TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 }
 
 /* Sixteen words of each part, `apart` words from one part to the next. Rounding may turn a NaN into
-   a number, but its rest is a NaN. The third part needs no rounding. Only below 2^-126 has its
-   lower half bits, which would change the other number of the word. */
+   a number, but its rest is a NaN. The third part needs no rounding: its lower half is 0, except
+   below 2^-126, where it would change the word's other number. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
     TRF__UNROLL for (int part = 0; part < 2; part++, to += apart) {

@@ -184,8 +184,8 @@ TRF__FN int64_t trf__draw_between(const trf_real *w, int64_t n, trf_real low, tr
     return m;
 }
 
-/* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
-   Floats from 0 on have the order of their bits. Once few weights lie between the bounds, only
+/* The largest bound that `count` weights, or weights of sum `mass`, reach. `low` > 0 is one such
+   bound. Bits of floats >= 0 sort like the floats. Once few weights lie between the bounds, only
    these are looked at. above: the number of those that reach `high`. */
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
@@ -234,7 +234,7 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     for (int64_t c = 0; c < n; c += TRF__WIDE) {
         if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
             continue;
-        for (i = c; i < c + TRF__WIDE; i++) {   /* without a branch that nobody can foresee */
+        for (i = c; i < c + TRF__WIDE; i++) {   /* no branch: it would be unpredictable */
             x[m] = w[i];
             order[m] = (int32_t)i;
             m += w[i] >= bound;

@@ -41,8 +41,8 @@
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
-/* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
-   has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
+/* The same numbers, opaque to compilers. For arguments of trf__fma that a branch or a mask selects:
+   gcc would multiply in each branch, or add under a mask, and then not fuse. */
 TRF__INLINE trf__v16 trf__opaque(trf__v16 a)
 {
     TRF__UNROLL for (int i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
@@ -110,9 +110,9 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
 // The loop over panels and rows around the kernels is trf__mm.
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
-   panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
-   steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
-   rows fetch `next`, `ahead` numbers further with each step. */
+   panel has n_last columns. The kernel prefetches meanwhile. With 2 to 5 rows: B, `ahead` rows
+   early, at the end `next`, the panels that follow. With 1 or 6 rows: `next`, `ahead` numbers
+   further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN \
 void TRF__NAMED(trf__mm_##R##_##P)(const trf__product *x, const trf_real *a, const trf_real *b, \
@@ -377,7 +377,7 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 /* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
 {
-    return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
+    return trf__bytes(trf__mul_counts(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
 /* Packs rows row .. row + deep - 1 of the panel that begins at `column`. b: these rows of B from

@@ -31,10 +31,10 @@
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
-    TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__INT8_SIGNED_ROWS = 4,      /* of that for AVX2, */
-    TRF__INT8_TILE_ROWS = 32,       /* of one with tiles, */
-    TRF__INT8_PANELS = 4,           /* and panels */
+    TRF__INT8_ROWS = 6,             /* the most rows of x in a call */
+    TRF__INT8_SIGNED_ROWS = 4,      /* the same with AVX2 */
+    TRF__INT8_TILE_ROWS = 32,       /* the same with AMX */
+    TRF__INT8_PANELS = 4,           /* the most panels in a call */
     TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
 };
 

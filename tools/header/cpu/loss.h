@@ -104,7 +104,7 @@ TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, t
     return (double)trf__sum(sum);
 }
 
-/* Takes the part of the teachers from the gradient of a row. */
+/* Subtracts the teachers' share from the gradient of a row. */
 TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_real *dz)
 {
     const trf_real *t = trf__teachers_row(l, row);
@@ -171,7 +171,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
 
-/* The same of a row whose labels are numbers. *hit: each z is to 0 as its number to 1/2. */
+/* The same, with numbers for labels. *hit: each z is >= 0 exactly where its number is >= 1/2. */
 TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
                              int32_t *hit)
 {

@@ -140,9 +140,9 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
     return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
-   so bits do not change with threads. w NULL: nothing is packed. A product with few rows is ours
-   also where it reads the plain form: a model that has packed weights alone has the same bits. */
+/* Whether CBLAS computes a product. Only the number of rows and packed weights decide, so threads
+   change no bit. w NULL: nothing is packed. Packed weights with few rows never use CBLAS, even with
+   a plain form: so a model with packed weights alone gives the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;

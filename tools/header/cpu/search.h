@@ -98,8 +98,8 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
     trf__store(most, top);
 }
 
-/* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
-   twice is kept once; a banned one is not kept. Wishes stay. */
+/* Takes penalized and banned ids out of a slice after its softmax. Saves the logit of a penalized
+   id once. An id that only continues a phrase stays in. */
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {

@@ -68,8 +68,8 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether the built-in product is used rather than CBLAS. AUTO is for CBLAS: trf__pass_open has
-   made BUILT_IN of it for whatever answers. */
+/* Whether the built-in product is used rather than CBLAS. AUTO means CBLAS here: for inference
+   trf__pass_open has already turned AUTO into BUILT_IN. */
 #if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
 #define TRF__AUTO_IS_OWN 0
 #endif
@@ -90,9 +90,8 @@ TRF__FN int trf__cpu_packs(TRF__UNUSED const trf_device *device, int training)
 }
 #endif
 
-/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
-   products are split. */
+/* How many rows to compute together: few enough that a thread's activations stay in its level-2
+   cache. CBLAS prefers many. >>bf16x3 splits by this number, so there it ignores the threads. */
 TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);

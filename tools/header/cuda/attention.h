@@ -58,7 +58,7 @@ TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
 
-/* The keys that query i sees, and those that the last of so many queries sees (the most of all), or
+/* The number of keys that query i sees, that the last of `queries` queries sees (the maximum), or
    the last of the tile; 0 beyond the end. */
 TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {

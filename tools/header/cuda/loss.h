@@ -20,7 +20,7 @@
    least 256 rows. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
-    int64_t most = trf__times(8, d);
+    int64_t most = trf__mul_counts(8, d);
     most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
     most -= most % 2;                   /* both rows of a pair are in one chunk */
     return trf__max64(1, trf__min64(rows, most));

@@ -88,13 +88,13 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
     }
 }
 
-/* Number k of the logits that the rules have kept of a row; there are trf__gpu_kept_count. */
-TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
+/* Number k of the logits that the rules have kept of a row; there are trf__gpu_saved_count. */
+TRF__DEVICE int32_t trf__gpu_saved_count(const trf__rules *r, int64_t row)
 {
     return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
 }
 
-TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
+TRF__DEVICE float trf__gpu_saved_logit(const trf__rules *r, int64_t row, int32_t k)
 {
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int32_t n = r->ids ? r->counts[2 * row] : 0;
@@ -150,16 +150,16 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         int32_t only = t.only ? t.only[row] : TRF__ANY;
         float maximum = -FLT_MAX, sum = 0;
         uint64_t last = UINT64_MAX;
-        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
+        int32_t n_kept = only >= 0 ? 0 : trf__gpu_saved_count(&t.rules, row);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, sums[2 * s]);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
+            maximum = fmaxf(maximum, trf__gpu_saved_logit(&t.rules, row, k));
         maximum = trf__block_max(maximum, shared);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
+            sum += expf(trf__gpu_saved_logit(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
             double x = -HUGE_VAL;           /* of EOS and the ends together */

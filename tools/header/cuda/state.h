@@ -114,7 +114,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 #define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
-/* memory is not the host's; 8 tokens of a search are issued before the host looks */
+/* memory is not the host's; the host looks after every 8 tokens of a search */
 #define TRF__CUDA_TABLE \
     0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0, 0
 

@@ -46,7 +46,7 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
 
 // >>corpus-open    making one; with a path its pairs lie in a token file
 
-/* Keeps the options. What creating borrows is no part of them. */
+/* Stores the options, without what only creating reads. */
 TRF__FN void trf__corpus_take(trf_corpus *c, const trf_corpus_options *o)
 {
     c->options = *o;

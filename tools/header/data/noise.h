@@ -57,7 +57,7 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
-/* A random id that a text may contain, or `own`: the id drawn is a special one. */
+/* A random id that a text may contain, or `own` if the draw is a special id. */
 TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);

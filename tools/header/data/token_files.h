@@ -97,9 +97,9 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                  int32_t least, const char *what, const char *n_what,
-                                  trf_error *err)
+TRF__FN trf_status trf__check_pair_side(int32_t max_length, int64_t pair, const int32_t *ids,
+                                        int32_t n, int32_t least, const char *what,
+                                        const char *n_what, trf_error *err)
 {
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
@@ -120,8 +120,10 @@ TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32
 {
     TRF__FAIL_IF(pair == INT32_MAX, TRF_E_LIMIT, -1, "corpus",
                  "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
+    TRF__TRY(trf__check_pair_side(max_length, pair, source, n_source, 0, "source", "n_source",
+                                  err));
+    return trf__check_pair_side(max_length, pair, target, n_target, least, "target", "n_target",
+                                err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */
@@ -207,7 +209,7 @@ TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned c
                                     trf_error *err)
 {
     size_t got;
-    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, but its data go on");
+    TRF__DAMAGED_IF(n > r->bytes - at, r->bytes, "the file ends here, too early");
     int error = trf__read_all(r->fd, (uint64_t)at, to, (size_t)n, &got);
     if (error) return trf__fail_io(err, error, r->path, "read it");
     if ((int64_t)got == n) return TRF_OK;
@@ -263,7 +265,7 @@ TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
     form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
     form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
     TRF__DAMAGED_IF(!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4), 40,
-                    "the head is damaged: its CRC-32 is another");
+                    "the head is damaged: wrong CRC-32");
     TRF__DAMAGED_IF((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
                     form->length_bytes != (form->max_length < 65536 ? 2 : 4), 12,
                     "expected ids of 2 or 4 bytes and matching lengths");
@@ -286,9 +288,9 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
     TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
                               bytes + 4 - TRF__TOKEN_BLOCK, err));
     TRF__DAMAGED_IF(!trf__token_sealed(form, r->top, bytes), at,
-                    "the block that begins here is damaged: its CRC-32 is another");
+                    "the block that begins here is damaged: wrong CRC-32");
     TRF__DAMAGED_IF(trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs, at + 4,
-                    "expected the number of pairs before this block");
+                    "wrong number of pairs before this block");
     for (records = i = 0; i < *n; i++) {
         int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
@@ -333,7 +335,7 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
     int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
     const unsigned char *ids = record + 4;
     TRF__DAMAGED_IF(trf__from_little(record, 4) != trf__token_crc(form, ids, bytes), at,
-                    "the pair that begins here is damaged: its CRC-32 is another");
+                    "the pair that begins here is damaged: wrong CRC-32");
     if (trf__token_ids(form, ids, n_source, 0, source) &&
         trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
         return TRF_OK;

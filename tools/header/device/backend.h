@@ -263,7 +263,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 #endif
 
 #if !defined(TRF_NO_CBLAS)
-/* Why CBLAS does not compute what AUTO leaves to it; NULL: it does. */
+/* Why CBLAS is not used where AUTO would use it; NULL: it is used. */
 TRF__FN const char *trf__cblas_refused(void)
 {
 #if TRF__ASK_OPENBLAS
@@ -452,7 +452,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
     TRF__FAIL_IF(device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15),
                  TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
-                 "device.vector_bytes = %d: 0, 16, 32 or 64", (int)device->vector_bytes);
+                 "device.vector_bytes must be 0, 16, 32 or 64, got %d", (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
     TRF__FAIL_IF(device->kind == TRF_DEVICE_CUDA, TRF_E_BACKEND, -1, "device.kind",
                  "TRF_DEVICE_CUDA: this program was built without CUDA (define TRF_WITH_CUDA or "

@@ -38,13 +38,13 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
     return tensor;
 }
 
-/* Saturates (trf__times), so that shapes of hostile files cannot wrap. */
+/* Saturates (trf__mul_counts), so that shapes of hostile files cannot wrap. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
     if (!tensor->rank && !tensor->shape[0]) return 0;      /* zeros: none, and no single number */
-    for (int32_t i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    for (int32_t i = 0; i < tensor->rank; i++) n = trf__mul_counts(n, tensor->shape[i]);
     return n;
 }
 

@@ -36,9 +36,9 @@
 
 #if !defined(TRF_NO_TRAIN)
 
-/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
-   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
-   since that the trainer has seen; then it is the place that it was moved to. */
+/* Where a resumed run begins. With other data: at the corpus's own position. If the trainer is
+   ahead of the corpus, the program has moved the corpus back: at the position that it was moved to.
+   Else: at the trainer's position. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
@@ -117,7 +117,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__FAIL_IF(options && options->weights != TRF_WEIGHTS_FULL, TRF_E_INVALID_ARG, -1, "weights",
                  "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     const trf_real *const companions[TRF__COMPANIONS] = { trainer->m, trainer->v, trainer->average,
                                                           trainer->best };
@@ -190,7 +190,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 {
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!trainer) { trf__corpus_rewind(corpus); return TRF_OK; }
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     uint64_t fingerprint = trf__corpus_fingerprint(corpus);
     TRF__FAIL_IF(trainer->begin.corpus == 0, TRF_E_STATE, -1, "corpus",
                  "the trainer does not record which batch of the corpus comes next");
@@ -275,7 +275,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
-    trf_status status = trf__trainer_moved(t, step, updates, err);
+    trf_status status = trf__set_counters(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);

@@ -285,7 +285,7 @@ TRF__FN void trf__widen_16_bits(trf_real *to, const unsigned char *from, size_t 
 #endif
 
 /* Whether numbers of a file are the host's, as they are. */
-TRF__FN int trf__is_own(const trf__dtype *dtype)
+TRF__FN int trf__is_host_dtype(const trf__dtype *dtype)
 {
     return trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
 }
@@ -305,7 +305,7 @@ TRF__FN trf_status trf__convert_numbers(const trf_file *file, const trf_file_ent
         trf__widen_16_bits(values, p, i, dtype->code == 'B');
     }
 #endif
-    if (trf__is_own(dtype)) {
+    if (trf__is_host_dtype(dtype)) {
         i = trf__finite_numbers(p, n, dtype->code);
         if ((const void *)values != (const void *)p) memcpy(values, p, each * i);
     }
@@ -356,7 +356,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                  (long long)count, (long long)first);
     uint64_t at = entry->begin + (uint64_t)(first * dtype->bytes);
     /* the host's own numbers are read to where they belong */
-    const int own = trf__is_own(dtype);
+    const int own = trf__is_host_dtype(dtype);
     for (; count > 0; count -= n, values += n, at += (uint64_t)(n * dtype->bytes)) {
         unsigned char *to = own ? (unsigned char *)(void *)values : chunk;
         n = trf__min64(count, (own ? 8 : 1) * (int64_t)sizeof chunk / dtype->bytes);

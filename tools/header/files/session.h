@@ -97,8 +97,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     int64_t n, i;
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
-    TRF__TRY(trf__has_begun(sampler, err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_begun(sampler, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     const trf_hooks *hooks = &sampler->sampling.hooks;
     int64_t count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -188,8 +188,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
     int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
-    TRF__FAIL_IF(i < 0 || i != count, TRF_E_FORMAT, i, "generator",
-                 "sequence %lld of the session makes no sense", (long long)i);
+    TRF__FAIL_IF(i < 0, TRF_E_FORMAT, i, "generator", "the sizes in the session do not add up");
+    TRF__FAIL_IF(i != count, TRF_E_FORMAT, i, "generator",
+                 "sequence %lld of the session is invalid", (long long)i);
     TRF__ZEROED(trf_batch, batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
@@ -262,7 +263,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_file *file;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
-    TRF__TRY(trf__one_model(&sampler->ensemble, err));
+    TRF__TRY(trf__check_one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     trf_status status = trf__session_read(sampler, file, err);

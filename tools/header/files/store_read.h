@@ -49,8 +49,8 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
 }
 
 /* Compares two tensors that the file has for one parameter. */
-TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_tensor(trf_file *file, int32_t one, int32_t other, int64_t size,
+                                          trf_error *err)
 {
     enum { EACH = TRF__CHUNK / sizeof(trf_real) };
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
@@ -72,7 +72,7 @@ TRF__FN trf_status trf__same_tensor(trf_file *file, int32_t one, int32_t other, 
     if (same && int8) {                 /* and their scales */
         TRF__TRY(trf__match_scales(file, a, &one, err));
         TRF__TRY(trf__match_scales(file, b, &other, err));
-        return trf__same_tensor(file, one, other, a->shape[0], err);
+        return trf__check_same_tensor(file, one, other, a->shape[0], err);
     }
     return TRF__OK_IF(same, TRF_E_SHAPE, -1, b->name,
                       "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
@@ -115,7 +115,7 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
         const char *prefix = companion ? companion->prefix : "";
         int32_t n = 0, first = trf__next_tensor(file, model, prefix, p, &n), other;
         while ((other = trf__next_tensor(file, model, prefix, p, &n)) >= 0)
-            TRF__TRY(trf__same_tensor(file, first, other, trf__param_size(p), err));
+            TRF__TRY(trf__check_same_tensor(file, first, other, trf__param_size(p), err));
     }
     return TRF_OK;
 }
@@ -158,7 +158,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     TRF__FREE(hooks, bytes, most);
-    return trf__vocab_finished(vocab, made, status);
+    return trf__vocab_or_destroy(vocab, made, status);
 }
 
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
@@ -189,9 +189,9 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     TRF__TRY(trf__vocab_ids(c, model->source, err));
     TRF__TRY(trf__vocab_ids(c, model->target, err));
     if (trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
-    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
-        : TRF_OK;
+        TRF__TRY(trf__check_vocab_size(model->source, c->source_vocab, "source_vocab", err));
+    return trf__has_target(c)
+        ? trf__check_vocab_size(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
 /* Keeps texts that the library did not write: the program's own, and those of other programs. */
@@ -226,7 +226,7 @@ TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
 {
     const trf_file_entry *int8 = NULL;
     if (options->weights != TRF_WEIGHTS_FULL || options->packed)
-        TRF__TRY(trf__needs_whole(model, err));
+        TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__match_tensors(file, model, trf__has_content(file, "checkpoint"), &int8, err));
     TRF__TRY(trf__read_format(model, int8, options, err));
     TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)

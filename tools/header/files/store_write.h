@@ -123,8 +123,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
     const trf_hooks *hooks = &model->config.hooks;
     const int64_t most = (1 + TRF__COMPANIONS) * (int64_t)model->layout.n_params + 2;
     TRF__ZEROED(trf__row_scales, scales);
-    TRF__TRY(trf__needs_floats(model, err));
-    if (!companions) TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    if (!companions) TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, weights, err));
     if (weights == TRF_WEIGHTS_INT8) TRF__TRY(trf__row_scales_of(&scales, model, err));
     trf__out *out = TRF__NEW_ZEROED(trf__out, hooks, most);

@@ -139,8 +139,8 @@ TRF__FN trf_status trf__pack_stripe(const trf__reading *r, const trf__stripe *st
     const size_t n = (size_t)(stripe->n * stripe->matrix->in);
     const unsigned char *bytes = (const unsigned char *)reader->bytes;
     const char *from = reader->bytes;   /* the buffer, where `pack` reads it */
-    trf_real *numbers = trf__is_own(trf__dtype_of(e->dtype)) ? (trf_real *)(void *)reader->bytes
-                                                             : reader->numbers;
+    trf_real *numbers = trf__is_host_dtype(trf__dtype_of(e->dtype))
+                            ? (trf_real *)(void *)reader->bytes : reader->numbers;
     size_t stored = 0;                  /* how many numbers are finite, before any other */
     trf__pack pack = trf__pack_of(stripe->to, NULL, stripe->n, stripe->matrix->in, format);
     if (int8) TRF__TRY(trf__check_int8(r, stripe, reader, err));
@@ -172,7 +172,7 @@ TRF__FN trf_status trf__read_stripe(const trf__reading *r, trf__stripe *stripe,
     const trf__run *device = &r->model->run;
     const size_t n = (size_t)stripe->n, bytes = (size_t)stripe->bytes;
     char *place = stripe->matrix ? NULL : (char *)trf__shared_address(device, stripe->to);
-    const int as_is = !dtype->code || trf__is_own(dtype);
+    const int as_is = !dtype->code || trf__is_host_dtype(dtype);
     char *to = place ? place : as_is ? reader->bytes : (char *)reader->numbers;
     char *read = as_is ? to : reader->bytes;
     TRF__TRY(trf__file_fetch(&r->file->from, stripe->at, read, bytes, err));
@@ -246,8 +246,8 @@ TRF__FN trf_status trf__read_tensors(trf__reading *r, trf__cut *cut, const void 
     cut(r, of);
     if (r->n_stripes == 0) return TRF_OK;
     r->longest = (r->longest + 63) / 64 * 64;
-    /* All buffers together take at most an eighth of the data, but for the first. One thread reads
-       for a device apart, and where threads cannot read one file. */
+    /* All buffers but the first take at most an eighth of the data together. One thread reads for a
+       device with its own memory, or where a file allows no parallel reads. */
     int64_t each_reads = trf__max64(TRF__ONE_READS, 16 * (int64_t)r->longest);
     int64_t threads = trf__min64(run->device.threads, 1 + (int64_t)r->bytes / each_reads);
     if (!run->backend->spread || !(TRF_OS_READS_AT || r->file->from.memory)) threads = 1;

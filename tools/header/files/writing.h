@@ -247,8 +247,8 @@ TRF__FN trf_status trf__out_write(trf__sink *to, const trf__text *header, const 
 }
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
-TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
-                                 int32_t n, trf_error *err)
+TRF__FN trf_status trf__check_out_size(const trf__destination *to, size_t header,
+                                       const trf__out *tensors, int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
     if (to->path) return TRF_OK;
@@ -279,7 +279,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     TRF__FAIL_IF(bytes > TRF__FILE_HEADER, TRF_E_LIMIT, -1, "header",
                  "names and metadata need a header of %llu bytes, the limit is %d",
                  (unsigned long long)bytes, (int)TRF__FILE_HEADER);
-    TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
+    TRF__TRY(trf__check_out_size(to, bytes, tensors, n, err));
     TRF__ALLOC(char, header.to, hooks, bytes, "memory", "for a header of %llu bytes",
                (unsigned long long)bytes);
     /* the sizes are known and the memory suffices: only now the data are read */
@@ -350,7 +350,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
                  "tensor %d: expected a rank of 0 to %d, data, and a name other than __metadata__",
                  (int)i, (int)TRF_MAX_RANK);
     for (int32_t k = 0; k < t->rank; k++) {
-        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] > 1) most = trf__mul_counts(most, t->shape[k]);
         TRF__FAIL_IF(t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER, TRF_E_SHAPE, i, t->name,
                      "the shape of tensor %d has a negative extent, or is too large", (int)i);
     }

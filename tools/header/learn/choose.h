@@ -27,8 +27,8 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
-   which pairs are held out, also of a run that goes on. */
+/* FNV-1a's basis without its last digit, by mistake. It must stay: the hashes decide which pairs
+   are held out, in resumed runs too. */
 #define TRF__HASH_BASIS 1469598103934665603u
 
 /* FNV-1a but for its basis, with the upper bits mixed into the lower ones. */
@@ -158,7 +158,7 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
 
 // >>token-kinds    words, characters or subwords, one vocabulary or two
 
-/* Whether blanks are to be written that words do not keep, in more than 1 % of the targets. */
+/* Whether the model must write blanks that words lose: in over a hundredth of the targets. */
 TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
     return side && (double)w->spaced > 0.01 * (double)lines;

@@ -120,7 +120,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 // >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
-TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
+TRF__FN trf_status trf__check_usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {
     for (int i = 0; vocab && i < TRF__SPECIALS; i++)
         TRF__FAIL_IF(trf_vocab_special(vocab, (trf_special)i) != i, TRF_E_UNSUPPORTED, i, field,
@@ -191,8 +191,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     TRF__RANGE(o, effort, 0, TRF_EFFORT_COUNT - 1);
-    if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
-    if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->source_vocab, "source_vocab", err));
+    if (!o->config) TRF__TRY(trf__check_usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
     TRF__TRY(trf__device_check(&o->device, err));
     return trf__hooks_check(&o->hooks, err);
@@ -341,7 +341,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                       "expected a data set that is not finished, got a finished one");
 }
 
-/* Asks whether a line is left out. */
+/* Leaves a line out, or fails. */
 TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
                                  int64_t number, const char *why, trf_error *err)
 {

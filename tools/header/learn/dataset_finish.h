@@ -202,8 +202,8 @@ TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s
     if (!o->make_vocabs) return TRF_OK;
     lines.used = NULL;
     TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
-    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
-    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+    if (!o->config) TRF__TRY(trf__check_usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__check_usual_ids(d->vocab[1], "target_vocab", err);
 }
 
 /* Makes the vocabularies: those of the caller, others from the lines to learn from. */
@@ -323,7 +323,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Whether a tenth of a thousand chunks goes on in the next one, and so has no EOS at its end. */
+/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -408,7 +408,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 
 // >>dataset-given  what a finished data set has
 
-/* For size, so that GCC 12 does not inline it: else it warns of a program that prints NULL. */
+/* Compiled for size, so that GCC 12 does not inline it and warn of printing a NULL string. */
 TRF_API const trf_data_results *trf_dataset_results(const trf_dataset *data)
 {
     return data && data->finished ? &data->told : NULL;
@@ -455,7 +455,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__FAIL_IF(!data->finished, TRF_E_STATE, -1, "data",
                  "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, NULL, err));
-    return trf__model_kept(model, trf__dataset_tell(data, *model, err));
+    return trf__model_or_destroy(model, trf__dataset_tell(data, *model, err));
 }
 
 /* One model, whose seeds are those of the recipe plus `more`. */
@@ -479,7 +479,7 @@ TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, 
         status = trf_trainer_learn(trainer, data->corpus, data->told.held_out,
                                    &r->learning, report, err);
     trf_trainer_destroy(trainer);
-    return trf__model_kept(model, status);
+    return trf__model_or_destroy(model, status);
 }
 
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,

@@ -169,7 +169,7 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
         for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
         to->ids[i] = number;
         if (i == 0 || to->ids[i - 1] < number) continue;
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' is there twice",
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' occurs twice",
                    (int)(label.n < 140 ? label.n : 140), label.text);
         return TRF_OK;
     }
@@ -391,8 +391,8 @@ TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf_
     return trf__cut_chunks(d, held, !o->pack, err);
 }
 
-/* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
-   lower case, and whatever else a vocabulary does not keep; but not texts with unknown tokens. */
+/* Counts a target text whose ids decode to another text: vocabularies may lose runs of blanks, case
+   and more. Texts with unknown tokens are counted elsewhere. */
 TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
                                       const trf__line_from *from, trf_error *err)
 {

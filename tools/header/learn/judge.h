@@ -39,7 +39,7 @@ TRF__FN trf_status trf__average_begin(trf_trainer *trainer, trf_error *err)
 }
 
 /* Refuses a trainer without an average. */
-TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_average(trf_trainer *trainer, trf_error *err)
 {
     if (trainer->average)
         return trainer->average_read ? trf__average_begin(trainer, err) : TRF_OK;
@@ -57,7 +57,7 @@ TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_e
         trainer->average_read = 0;
         return trf__average_begin(trainer, err);
     }
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     /* early weights are poor, so the average forgets them faster at first */
     double first = 9.0 / (10.0 + (double)trainer->step);
@@ -74,7 +74,7 @@ TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, tr
 {
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__check_range("use", use, 0, 1, err));
-    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_average(trainer, err));
     if (!use == !trainer->averaged) return TRF_OK;
     trainer->averaged = !trainer->averaged;
     if (use) {
@@ -208,7 +208,7 @@ TRF_API trf_status trf_trainer_evaluate(trf_trainer *trainer, const trf_batch *p
     int32_t first = 0, all, n;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     trf_train_options limits = trainer->options;
     if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
     if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;

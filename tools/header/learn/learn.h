@@ -308,16 +308,16 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. If it was cancelled, a batch could not be read, or a
-   device or all_reduce failed, the next call makes it: the corpus is where it was. After other
-   errors its batches count as used. Between ranks nothing is cancelled within an update. */
+/* A failed update leaves no gradients. After a cancel, an unreadable batch or a failed device or
+   all_reduce the corpus moves back, and the next call repeats it. After other errors its batches
+   count as used. With ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_place place = trf__corpus_place(l->corpus);
-    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    l->trainer->pass.run.cancel_off = l->o->agree != NULL;
     trf_status status = trf__learn_batches(l, err);
-    l->trainer->pass.run.deaf = 0;
+    l->trainer->pass.run.cancel_off = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
         if (status == TRF_E_END) return status;
@@ -421,7 +421,7 @@ TRF__FN void trf__learn_cool(const trf__learner *l, int64_t cooldown, int64_t en
     state->ends = l->trainer->options.total_steps = ends;
 }
 
-/* Patience is exhausted: whether the rate falls first. */
+/* Out of patience: whether a cooldown starts or goes on. */
 TRF__FN int trf__learn_cools(const trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;

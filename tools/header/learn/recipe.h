@@ -47,7 +47,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* Whether a model learns the target. If that is labels, or hidden in the source, the source is. */
+/* Whether the target has what is learned. With labels, or hidden ids, the source leads. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||

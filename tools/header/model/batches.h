@@ -103,7 +103,7 @@ TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_err
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN trf_status trf__check_room(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
 {
     *n = (int32_t)trf__min64(needed, INT32_MAX);
     return TRF__OK_IF(needed <= capacity, TRF_E_LIMIT, -1, "capacity",
@@ -141,7 +141,7 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     if (!second && n_second) return trf__fail_null(err, "second");
     TRF__TRY(trf__check_range("shorten", shorten, 0, 1, err));
     if (shorten) trf__shorten_pair(&n_first, &n_second, capacity - between);
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
     if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
     if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
@@ -166,7 +166,7 @@ TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vo
     int32_t i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
     other = trf_vocab_encode(vocab, second, 0, ids ? ids + i : NULL, capacity - i, &n_second, err);
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    TRF__TRY(trf__check_room((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
     return TRF_OK;
 }

@@ -79,7 +79,7 @@ TRF_API trf_config trf_config_preset(trf_preset preset)
 
 // >>config-checks  which values a configuration may have, and which fit together
 
-TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_has_target(const trf_config *c, trf_error *err)
 {
     if (trf__has_target(c)) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
@@ -106,7 +106,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 }
 
 /* The fields of a configuration that use a special id, which the model then must have. */
-TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
+TRF__FN trf_status trf__check_needed_ids(const trf_config *c, trf_error *err)
 {
     int start_bos = trf__has_target(c) && c->decoder_start == TRF_START_BOS;
     int start_pad = trf__has_target(c) && c->decoder_start == TRF_START_PAD;
@@ -258,7 +258,7 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
-    TRF__TRY(trf__special_needed(c, err));
+    TRF__TRY(trf__check_needed_ids(c, err));
     TRF__FAIL_IF((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
                  (c->final_norm == TRF_FINAL_NORM_DECODER && !target), TRF_E_INVALID_ARG, -1,
                  "final_norm", "final_norm %d is for a stack that this model does not have",

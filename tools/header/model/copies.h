@@ -15,8 +15,8 @@
 
 // >>model-copies   copies, means, weights of other models
 
-/* What reads or changes the floats of matrices is not for a model that has none. */
-TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
+/* Refuses a model without float matrices, for calls that read or change them. */
+TRF__FN trf_status trf__check_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
@@ -26,8 +26,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
 
-/* What computes with all layers, or writes files that have all of them. */
-TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
+/* Refuses a stage, for calls that need all layers. */
+TRF__FN trf_status trf__check_whole(const trf_model *model, trf_error *err)
 {
     return TRF__OK_IF(!trf__is_stage(model), TRF_E_STATE, -1, "model",
                       "the model is a stage, with layers %d to %d of %d: a whole model is needed "
@@ -42,14 +42,14 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__arena_bytes(&model->layout));
     trf_status status = model->run.backend->sync(&model->run, err);
     if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
-    return trf__model_kept(copy, status);
+    return trf__model_or_destroy(copy, status);
 }
 
 /* Fields that say where a model comes from, not what it computes. */
@@ -59,8 +59,8 @@ TRF__FN int trf__is_origin(const char *field)
 }
 
 /* Checks that model `number` has the configuration `a`, but for its origin. */
-TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
-                                    trf_error *err)
+TRF__FN trf_status trf__check_same_config(const trf_config *a, const trf_config *b, int32_t number,
+                                          trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
     if (a->field != b->field && !trf__is_origin(#field)) \
@@ -84,14 +84,14 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     for (int32_t k = 0; k < count; k++) {
         TRF__FAIL_IF(!models[k], TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                      (int)k);
-        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
-        TRF__TRY(trf__needs_floats(models[k], err));
-        TRF__TRY(trf__needs_whole(models[k], err));
+        TRF__TRY(trf__check_same_config(&model->config, &models[k]->config, k, err));
+        TRF__TRY(trf__check_floats(models[k], err));
+        TRF__TRY(trf__check_whole(models[k], err));
     }
     for (int32_t number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
@@ -132,8 +132,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
-    TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__needs_floats(from, err));
+    TRF__TRY(trf__check_floats(model, err));
+    TRF__TRY(trf__check_floats(from, err));
     for (int32_t write = 0; write < 2; write++)         /* first only a look */
         for (int32_t i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i];

@@ -238,8 +238,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
-/* The end of making a model: after a failure there is none. */
-TRF__FN trf_status trf__model_kept(trf_model **model, trf_status status)
+/* If making a model failed, destroys it. */
+TRF__FN trf_status trf__model_or_destroy(trf_model **model, trf_status status)
 {
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
@@ -252,7 +252,7 @@ TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int
                                   int32_t end, trf_error *err)
 {
     TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
-    return trf__model_kept(out, trf__model_weights(*out, err));
+    return trf__model_or_destroy(out, trf__model_weights(*out, err));
 }
 
 /* A new model's warning, if it computes with this file's own ops, which were compiled slow. */
@@ -307,7 +307,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     const trf_model *m = *model;
     if (!o.zeros) trf__draw_weights(m);
     else m->run.backend->zero(&m->run, m->weights, trf__arena_bytes(&m->layout));
-    TRF__TRY(trf__model_kept(model, m->run.backend->sync(&m->run, err)));
+    TRF__TRY(trf__model_or_destroy(model, m->run.backend->sync(&m->run, err)));
     trf__warn_if_slow(m);
     return TRF_OK;
 }

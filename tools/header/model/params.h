@@ -155,7 +155,7 @@ typedef struct trf__layout {
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
-enum { TRF__TILE = 16384 };
+enum { TRF__PARAM_TILE = 16384 };
 
 /* Whether a parameter is a matrix of attention or feed-forward, or a head's. */
 TRF__FN int trf__is_product(int start)
@@ -163,7 +163,7 @@ TRF__FN int trf__is_product(int start)
     return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_GATED;
 }
 
-/* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
+/* Whether BF16 and INT8 quantise a parameter: all matrices but learned positions. */
 TRF__FN int trf__is_matrix(int start)
 {
     return trf__is_product(start) || start == TRF__START_EMBEDDING || start == TRF__START_GENERATOR;
@@ -194,7 +194,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     layout->n_params++;
     if (columns == 0) columns = 1;
     if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * columns, 16);
-    layout->n_tiles += trf__ceil_div(rows * columns, TRF__TILE);
+    layout->n_tiles += trf__ceil_div(rows * columns, TRF__PARAM_TILE);
     return offset;
 }
 

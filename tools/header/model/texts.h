@@ -16,8 +16,8 @@
 
 // >>model-texts    vocabularies and metadata
 
-TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_vocab_size(const trf_vocab *vocab, int32_t size, const char *field,
+                                         trf_error *err)
 {
     return TRF__OK_IF(!vocab || trf_vocab_size(vocab) == size, TRF_E_SHAPE, -1, field,
                       "the configuration has %s = %d, but the vocabulary has %d tokens", field,
@@ -53,9 +53,9 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     TRF__TRY(trf__begin(model, "model", err));
     const trf_config *c = &model->config;
     if (source && trf__has_source(c))
-        TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
+        TRF__TRY(trf__check_vocab_size(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
-        TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
+        TRF__TRY(trf__check_vocab_size(target, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__vocab_ids(c, source, err));
     TRF__TRY(trf__vocab_ids(c, target, err));
     if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK)
@@ -177,7 +177,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "the model has no such label");
+    TRF__FAIL_IF(!line || !*line || i < 0, TRF_E_STATE, i, "labels", "there is no label %d",
+                 (int)i);
     size_t n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n < size) {

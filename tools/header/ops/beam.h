@@ -24,7 +24,7 @@
 //
 // Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. The
 // memory may be a device's. Then trf__beam_open and the functions after it run there, and at the
-// end trf__beam_places sets the pointers to a host's copy of the memory.
+// end trf__beam_set_pointers sets the pointers to a host's copy of the memory.
 //
 // A token has two numbers: its log-probability (`own`), and what it adds to S. They differ for
 // forced tokens and for penalized ones.
@@ -68,7 +68,7 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
 TRF__COLD
-TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
+TRF__FN size_t trf__beam_set_pointers(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
@@ -99,7 +99,7 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
     if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
-    return trf__beam_places(beam, longest, memory);
+    return trf__beam_set_pointers(beam, longest, memory);
 }
 
 // >>beam-groups    continuations that have met more or fewer tokens of phrases
@@ -157,7 +157,7 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 }
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
-   none moves up for one that ended with EOS (CTranslate2, Marian). */
+   one that ended with EOS frees no place (CTranslate2, Marian). */
 TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;

@@ -7,7 +7,7 @@
 // >>beam-step      from the best next tokens to the rows that live on
 //
 // trf__beam_advance is one step: trf__beam_gather sorts the continuations of all rows,
-// trf__beam_place turns them into answers and live rows, and trf__beam_settle updates the proof.
+// trf__beam_select turns them into answers and live rows, and trf__beam_settle updates the proof.
 
 /* Sets the sentence of a beam: 0 <= n_prefix <= limit <= longest. The prefix is the caller's and
    must live until the search is done. */
@@ -178,7 +178,7 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 }
 
 /* Second half: endings first, then the rows that live on. */
-TRF__BOTH void trf__beam_place(trf__beam *beam)
+TRF__BOTH void trf__beam_select(trf__beam *beam)
 {
     int32_t ended = trf__beam_endings(beam), places = beam->width;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
@@ -213,7 +213,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
                                     int64_t stride, int32_t count, int32_t phrase_next)
 {
     trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, phrase_next);
-    trf__beam_place(beam);
+    trf__beam_select(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
     if (trf__beam_stops(beam)) trf__beam_close(beam);

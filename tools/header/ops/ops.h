@@ -104,7 +104,7 @@ typedef struct trf__run {
     void *state;                        /* the backend's own: scratch, threads, streams, plans */
     const void *process;                /* the CPU's: a trf__process, one for all runs (>>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
-    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
+    int cancel_off;                     /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -472,8 +472,8 @@ TRF__FN trf__pack trf__pack_of(void *packed, const trf_real *weights, int64_t ou
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
-   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+/* How far a hypothesis is in a phrase: complete occurrences that are past, and matched units of the
+   current one (all: just complete; -1: after a digit, cannot begin). */
 typedef struct trf__met { int32_t times, units; } trf__met;
 
 /* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,
@@ -806,7 +806,7 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* TRF_E_CANCELLED if the cancel hook asks for it. */
 TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
 {
-    if (!run->deaf) return trf__cancel_status(&run->hooks, err);
+    if (!run->cancel_off) return trf__cancel_status(&run->hooks, err);
     (void)trf__cancelled(&run->hooks);
     return TRF_OK;
 }

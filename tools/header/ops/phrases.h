@@ -15,8 +15,7 @@
 //   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
 //     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
 //     has a state -1: a digit was just read, and it cannot begin here.
-//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
-//     many.
+//   - A symbol is a token that may stand only inside phrases: elsewhere it counts as one too many.
 //
 // trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
 // written a part of it with tokens of its own can be continued too. They count no blank that digits
@@ -94,9 +93,9 @@ TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
     return at < p->n_symbols && p->symbols[at] == id;
 }
 
-/* How many tokens of all phrases are met, from the states `before`, one for each phrase and then
-   the symbols too many; with id >= 0, after this token. Then the new states go to `after` if it is
-   not NULL. Negative: minus what is too much. */
+/* How many tokens of all phrases are matched; < 0: minus the excess. before: a state for each
+   phrase, then the number of excess symbols. id >= 0: after this token; `after` (or NULL): new
+   states. */
 TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
                                    int first, trf__met *after)
 {

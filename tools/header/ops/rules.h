@@ -124,8 +124,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends the phrase_next of a row to its best tokens, sorted likewise. One may be among these too:
-   a sentence may look at fewer of them than others do. */
+/* Appends the sorted phrase_next ids of a row to its best tokens. An id may occur in both: a
+   sentence may read fewer best tokens than others. */
 TRF__BOTH void trf__top_phrase_next(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;

@@ -31,10 +31,10 @@ static const char *const trf__alike_names[2][3] = {
 
 /* What must be alike: X(field, sides of a model that it is about). */
 #define TRF__ENSEMBLE_FIELDS(X) \
-    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
-    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
-    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
+    X(kind, TRF__TARGET | TRF__HEAD) X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) \
+    X(bos, TRF__TARGET) X(eos, TRF__TARGET) X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) \
+    X(target_eos, TRF__TARGET) X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) \
+    X(n_labels, TRF__HEAD) X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
 TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
@@ -42,9 +42,6 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 {
     const char *const *names = trf__alike_names[teaches];
     int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    TRF__FAIL_IF(a->kind != b->kind, TRF_E_INVALID_ARG, k, names[1],
-                 "%s %d is of another kind than %s: %d, not %d", names[0], (int)k, names[2],
-                 (int)b->kind, (int)a->kind);
 #define TRF__X(field, side) \
     if ((sides & (side)) && a->field != b->field) \
         return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \

@@ -187,9 +187,8 @@ TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack
 /* Whether the norm in front of sublayer i has left its result in pass->converted too. */
 TRF__FN int trf__stream_converted(const trf__pass *pass, const trf__stack *stack, int i)
 {
-    if (!pass->converted) return 0;
-    if (i > 0) return stack->sublayers[i - 1].next_norm.gain >= 0;
-    return stack->first_norm.gain >= 0 || (stack->embeds && stack->embed_norm.gain >= 0);
+    return pass->converted && (i > 0 || stack->first_norm.gain >= 0 ||
+                               (stack->embeds && stack->embed_norm.gain >= 0));
 }
 
 /* Sublayer i: y and s from the streams. */

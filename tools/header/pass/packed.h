@@ -170,7 +170,7 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
                                   trf__limits limits, trf_error *err)
 {
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
                                                                       : TRF_WEIGHTS_FULL, err));
     TRF__TRY(trf__check_packed(model, run, err));
@@ -186,9 +186,9 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   trf_weights weights, const trf_device *device,
                                   const trf_hooks *hooks, trf_error *err)
 {
-    if (!o) TRF__TRY(trf__needs_whole(model, err));
+    if (!o) TRF__TRY(trf__check_whole(model, err));
     trf__run run = trf__run_on(device, hooks);
-    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    /* bits of answers must not depend on the batch, so AUTO never means CBLAS */
     if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
@@ -259,7 +259,7 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
-TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__check_packing(const trf__run *run, trf_error *err)
 {
     return TRF__OK_IF(run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES,
                       TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
@@ -271,13 +271,13 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 {
     trf_model *to;
     TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
-    TRF__TRY(trf__needs_packing(&run, err));
+    TRF__TRY(trf__check_packing(&run, err));
     TRF__TRY(trf__stage_without_weights(&to, &model->config, 0, 0, err));
     trf__lay_out_packed(to, run.format);
     trf_status status = run.backend->open(&run, err);
@@ -303,7 +303,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = 0;
     if (trf_config_check(config, NULL, err) || trf__check_product_weights(weights, err)) return 0;
     trf__run run = trf__run_on(&config->device, &config->hooks);
-    if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
+    if (trf__run_weights(&run, config, weights, err) || trf__check_packing(&run, err) ||
         trf__stage_without_weights(&model, config, 0, 0, err))
         return 0;
     trf__lay_out_packed(model, run.format);

@@ -128,7 +128,7 @@ TRF__FN int trf__packs(const trf__run *run, int training)
                                                     : run->backend->packs(&run->device, training);
 }
 
-/* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+/* A pass without memory; layout NULL: only to count. o NULL: it does not train. */
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
@@ -166,7 +166,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     wide = trf__max64(wide, pass->config->d_model);
     if (pass->config->sequence_labels) rows = trf__max64(rows, limits->sentences);
     *converted = pass->run.backend->converted(pass->run.format, rows, wide);
-    return pass->training ? trf__times(deep, wide) : 0;
+    return pass->training ? trf__mul_counts(deep, wide) : 0;
 }
 
 /* Bytes of the state of the pass's run. */

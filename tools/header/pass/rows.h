@@ -321,9 +321,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
 }
 
-/* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
-   has grown, and so do the bits. */
+/* The rows and sequences of a pass for this batch: in training padded as the backend says, times
+   the copies; else unchanged. They depend on the batch alone, not on memory, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;

@@ -116,8 +116,8 @@ typedef struct trf__pass_back {
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
     const trf_real *teachers;   /* trf__loss.teachers and share, for the labels of tokens */
     double share;
-    /* told where in the arena the gradients begin that are final now: those of a layer and of all
-       above it; or NULL */
+    /* called with the offset in the arena from which gradients are final: those of a layer and of
+       all above it; or NULL */
     void (*finished)(void *who, int64_t begin);
     void *who;
 } trf__pass_back;

@@ -169,16 +169,16 @@ TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, doub
     return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
 }
 
-/* What a call that shows one model does with an ensemble. */
-TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+/* Refuses an ensemble, for calls that need one model. */
+TRF__FN trf_status trf__check_one_model(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(e->n == 1, TRF_E_STATE, -1, "models",
-                      "this shows one model, but %d answer together: use one of the model alone",
+                      "this call needs one model, but the ensemble has %d: use one alone",
                       (int)e->n);
 }
 
 /* The same ids for models that read different tokens would be nonsense for some. */
-TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+TRF__FN trf_status trf__check_same_sources(const trf__ensemble *e, trf_error *err)
 {
     return TRF__OK_IF(!e->apart, TRF_E_STATE, -1, "models",
                       "the models have different source vocabularies: give each its own ids "

@@ -28,8 +28,8 @@
 
 // >>scores         log-probabilities of targets, and vectors of texts
 
-/* The log-probabilities of all targets, row by row, in reader->numbers: what models 0 to k say,
-   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+/* The log-probabilities of all targets, row by row, in reader->numbers: those of models 0 to k, if
+   it has those of 0 to k - 1. Scratch for the rows of one part follows. */
 TRF__FN trf_status trf__score_rows(trf_reader *reader, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
@@ -60,7 +60,7 @@ TRF__FN trf_status trf__score_each(trf_reader *reader, const trf_sequences *sour
     const trf__ensemble *e = &reader->ensemble;
     trf__limits need;
     int64_t at = 0, wanted;
-    TRF__TRY(trf__needs_target(&e->config, err));
+    TRF__TRY(trf__check_has_target(&e->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__ZEROED(trf_batch, batch);
     batch.target = *targets;
@@ -90,7 +90,7 @@ TRF_API trf_status trf_reader_score(trf_reader *reader, const trf_batch *batch,
 {
     TRF__TRY(trf__begin(reader, "reader", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (!each) TRF__TRY(trf__same_sources(&reader->ensemble, err));
+    if (!each) TRF__TRY(trf__check_same_sources(&reader->ensemble, err));
     return trf__score_each(reader, each ? each : &batch->source, each && reader->ensemble.n > 1,
                            &batch->target, log_probabilities, err);
 }
@@ -101,7 +101,7 @@ TRF__FN trf_status trf__encode_check(trf_reader *reader, const trf_sequences *so
 {
     int64_t rows;
     TRF__TRY(trf__begin(reader, "reader", err));
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     TRF__FAIL_IF(!trf__has_source(&reader->model->config), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder: read its logits");
     if (!sources) return trf__fail_null(err, "sources");
@@ -276,7 +276,7 @@ TRF__FN trf_status trf__probabilities(trf_reader *r, const trf_sequences *source
     trf__limits need;
     int64_t rows = 0, n = ids < 0 ? r->pass.config->sequence_labels : r->pass.config->n_labels;
     if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(e, err));
+    TRF__TRY(trf__check_same_sources(e, err));
     TRF__ZEROED(trf_batch, batch);
     batch.source = *sources;
     for (int32_t k = 0; k < e->n; k++) {

@@ -99,14 +99,14 @@ TRF__FN trf_status trf__read_check(const trf_config *c, int32_t what, const trf_
                  "what must be a sum of TRF_READ_..., got %d", (int)what);
     TRF__FAIL_IF(memory + states > 1 || (memory && what & TRF__READ_ENCODER) || (states &&
                  what != TRF_READ_LOGITS), TRF_E_INVALID_ARG, -1, "from",
-                 "a pass begins in one place, and gives nothing from before it");
+                 "set either memory or states, and ask only for what follows it");
     TRF__FAIL_IF(what & TRF__READ_ENCODER && !trf__has_source(c), TRF_E_STATE, -1, "kind",
                  "a decoder-only model has no encoder");
     if (memory || what & TRF_READ_CROSS)
         TRF__FAIL_IF(!trf__has_source(c) || !trf__has_target(c), TRF_E_STATE, -1, "kind",
                      "only an encoder-decoder model has a decoder that reads a memory");
     if (what & TRF__READ_DECODER || (what & TRF_READ_LOGITS && !c->head))
-        TRF__TRY(trf__needs_target(c, err));
+        TRF__TRY(trf__check_has_target(c, err));
     return TRF_OK;
 }
 
@@ -118,7 +118,7 @@ TRF__FN trf_tensor trf__take_tensor(trf__cursor *cursor, int wanted, int64_t lay
     if (!wanted) return x;
     x = trf_tensor_of(NULL, layers ? 3 : 2, layers ? layers : rows, layers ? rows : columns,
                       columns);
-    x.data = trf__take_reals(cursor, trf__times(layers ? layers : 1, rows), columns);
+    x.data = trf__take_reals(cursor, trf__mul_counts(layers ? layers : 1, rows), columns);
     return x;
 }
 
@@ -147,8 +147,8 @@ TRF__FN void trf__reading_layout(trf_reading *x, trf_tensor *maps, trf__cursor *
             maps->shape[1] = c->n_heads;
             trf__attention_extent(c, batch, (trf_attention_kind)k, i, &maps->shape[2],
                                   &maps->shape[3]);
-            maps->data = trf__take_reals(cursor, trf__times(maps->shape[0], maps->shape[1]),
-                                         trf__times(maps->shape[2], maps->shape[3]));
+            maps->data = trf__take_reals(cursor, trf__mul_counts(maps->shape[0], maps->shape[1]),
+                                         trf__mul_counts(maps->shape[2], maps->shape[3]));
         }
     }
 }
@@ -160,7 +160,7 @@ TRF__FN trf_status trf__reading_reserve(trf_reader *r, trf_reading *x, const trf
     const trf_hooks *hooks = &r->pass.run.hooks;
     trf__cursor cursor = trf__cursor_at(NULL);
     TRF__GROW(trf_tensor, r->maps, r->maps_capacity,
-              trf__times(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
+              trf__mul_counts(TRF_ATTENTION_KIND_COUNT, need->sentences), hooks);
     trf__reading_layout(x, r->maps, &cursor, r->pass.config, batch, what, need);
     if (cursor.used > r->results_bytes) {
         trf__free(hooks, r->results, r->results_bytes);
@@ -332,7 +332,7 @@ TRF_API trf_status trf_reader_read(trf_reader *reader, const trf_batch *batch, i
     trf_status status = trf__begin(reader, "reader", err);
     if (reading) TRF__ZERO(*reading);
     TRF__TRY(status);
-    TRF__TRY(trf__one_model(&reader->ensemble, err));
+    TRF__TRY(trf__check_one_model(&reader->ensemble, err));
     if (!reading) return trf__fail_null(err, "reading");
     if (!batch && !(from && from->states)) return trf__fail_null(err, "batch");
     TRF__TRY(trf__read_check(reader->pass.config, what, from, err));

@@ -100,7 +100,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
 
 /* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
    together: as the options allow, and within the numbers of slots and areas. */
-TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
+TRF__FN int32_t trf__round_capacity(const trf_search *s, int64_t tokens, int64_t longest)
 {
     /* + 1: EOS; + 16: an area is rounded up */
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
@@ -122,10 +122,10 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
-        int32_t n = trf__round_fits(&t->search, tokens, longest);
+        int32_t n = trf__round_capacity(&t->search, tokens, longest);
         /* so short that twice as many fit: the next round takes it */
-        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
-            break;
+        if (round->end > round->first &&
+            trf__round_capacity(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
         round->n = n;
     }
@@ -228,7 +228,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                  "its sources");
     if (kind == TRF_DECODER_ONLY)
         return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
-    if (!o.each) TRF__TRY(trf__same_sources(&translator->reader.ensemble, err));
+    if (!o.each) TRF__TRY(trf__check_same_sources(&translator->reader.ensemble, err));
     return trf__search_rounds(translator, sources, o.each && translator->reader.ensemble.n > 1,
                               o.prefixes, o.required, err);
 }
@@ -242,7 +242,7 @@ TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, cons
     if (trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (int32_t k = 0; k < n; k++) {
         const trf_config *c = configs[k];
-        if (trf_config_check(c, NULL, err) || trf__needs_target(c, err) ||
+        if (trf_config_check(c, NULL, err) || trf__check_has_target(c, err) ||
             trf_search_check(s, c, err) || trf__check_alike(configs[0], c, k, 0, err)) return -1;
         int64_t adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
@@ -321,7 +321,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!trf__has_source(config))
         round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
                                                                     source_tokens));
-    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
+    round.n = (int32_t)trf__min64(sentences, trf__round_capacity(search, source_tokens,
+                                                                 round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     trf__limits have = trf__reader_limits(config, search->max_tokens, search->beam);
     trf__limits need = trf__round_limits(&round, search);
@@ -382,7 +383,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
         const trf_model *model = e->models[k];
         const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
         trf__text_ids *to = &translator->text[k];
-        if (!from || !translator->reader.model->target) return trf__no_vocabularies(err);
+        if (!from || !translator->reader.model->target) return trf__fail_no_vocabs(err);
         TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
         sources[k].ids = to->ids;
         sources[k].lengths = &to->n;

@@ -15,11 +15,11 @@
 // A model of many languages is told them by tokens: the first or last of the source, the first of
 // the answer, or another start. Its metadata say which, so that a code is enough.
 
-TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
-                                    trf_error *err)
+TRF__FN trf_status trf__fail_language(const char *side, const char *code, const char *codes,
+                                      trf_error *err)
 {
     TRF__FAIL_IF(code, TRF_E_INVALID_ARG, -1, side,
-                 "the model does not know the language '%.40s', but %.150s", code, codes);
+                 "unknown language '%.40s': the model has %.150s", code, codes);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
                      codes);
 }
@@ -51,14 +51,14 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     if (!code && !(target && field == &search->source_first))
         code = trf_model_metadata(model, target ? "target.language" : "source.language");
     if (!code && target && field != &search->forced_first) return TRF_OK;
-    if (!code) return trf__no_language(side, NULL, codes, err);
+    if (!code) return trf__fail_language(side, NULL, codes, err);
     snprintf(text, sizeof text, "%.*s%.60s%s", (int)trf__min64(star - token - 1, 30), token + 1,
              code, star + 1);
     if (field == &search->start && trf_vocab_special(vocab, TRF_SPECIAL_BOS) >= 0 &&
         !strcmp(trf_vocab_token(vocab, trf_vocab_special(vocab, TRF_SPECIAL_BOS)), text))
         return TRF_OK;
     if (trf_vocab_id(vocab, text) == trf_vocab_special(vocab, TRF_SPECIAL_UNK))
-        return trf__no_language(side, code, codes, err);
+        return trf__fail_language(side, code, codes, err);
     *field = trf_vocab_id(vocab, text);
     return TRF_OK;
 }

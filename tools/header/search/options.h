@@ -117,8 +117,8 @@ TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_
 }
 
 /* An option that is about unk needs a model with one. */
-TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
-                                   trf_error *err)
+TRF__FN trf_status trf__check_has_unk(const trf_config *c, int32_t value, const char *option,
+                                      trf_error *err)
 {
     return TRF__OK_IF(!value || c->unk >= 0, TRF_E_INVALID_ARG, -1, option,
                       "%s must be 0, because the model has no unk (unk is -1)", option);
@@ -179,7 +179,7 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
 {
     TRF__TRY(trf__check_search(s, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_has_unk(c, s->ban_unk, "ban_unk", err));
     TRF__FAIL_IF(s->start >= c->target_vocab, TRF_E_INVALID_ARG, -1, "start",
                  "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
                  (int)s->start);
@@ -201,10 +201,10 @@ TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, tr
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
-     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
-     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
-     0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. To
+     count them, as prefix_allowed_tokens_fn does, set score_prefix and count_prefix. Its
+     forced_eos_token_id is TRF_LIMIT_FREE_EOS. If rules ban all tokens of a row, it goes on with
+     probability 0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {

@@ -18,9 +18,8 @@
 
 // >>required       the phrases of a call, as its beams read them
 //
-// Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
-// a call lie in one block of the device.
+// Texts become bytes, each with the token that continues a copy there: the vocabulary's own where
+// it cuts the text, else one with the fewest after it. A call's phrases lie in one device block.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -55,7 +54,7 @@ TRF__FN void trf__required_free(trf_translator *t)
     TRF__FREE(hooks, r->symbols, r->symbols_capacity);
     TRF__FREE(hooks, r->text, r->text_capacity);
     TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
-    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
+    trf__free(hooks, r->entries, trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes);
 }
 
 // >>writing        what each id of the target writes
@@ -67,17 +66,17 @@ TRF__FN const char *trf__writing(const trf__required *r, int32_t id, int32_t *n)
     return r->texts + from;
 }
 
-/* The slot of the id that writes n bytes, or the empty one where it would be. */
-TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int32_t n,
-                                   uint64_t hash)
+/* The entry of the id that writes n bytes, or the empty one where it would be. */
+TRF__FN int32_t *trf__writing_entry(const trf__required *r, const char *text, int32_t n,
+                                    uint64_t hash)
 {
-    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
-    for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+    uint64_t mask = (uint64_t)r->n_entries - 1, at = hash & mask;
+    for (; r->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
         int32_t length;
-        const char *other = trf__writing(r, r->slots[at] - 1, &length);
+        const char *other = trf__writing(r, r->entries[at] - 1, &length);
         if (length == n && !memcmp(other, text, (size_t)n)) break;
     }
-    return &r->slots[at];
+    return &r->entries[at];
 }
 
 /* Enters an id that a copy may use, unless another one writes the same. */
@@ -85,13 +84,13 @@ TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
     int32_t n;
     const char *text = trf__writing(r, id, &n);
-    int32_t *slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
-    if (n == 0 || *slot) return;
-    *slot = id + 1;
+    int32_t *entry = trf__writing_entry(r, text, n, trf__hash_bytes(text, (size_t)n));
+    if (n == 0 || *entry) return;
+    *entry = id + 1;
     if (n > r->longest) r->longest = n;
 }
 
-/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+/* Whether a token is ordinary; of SentencePiece: a normal or a user-defined piece. */
 TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
 {
     int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
@@ -116,18 +115,18 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     int32_t id;
     if (r->writes) return TRF_OK;
     for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
-    r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
+    r->n_entries = trf__capacity(2, 2 * (int64_t)c->target_vocab);
     r->writes_bytes = ends + texts;
-    size_t bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
-    r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
-    if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
+    size_t bytes = trf__bytes(r->n_entries, sizeof *r->entries) + r->writes_bytes;
+    r->entries = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
+    if (r->entries) r->writes = run->backend->alloc(run, r->writes_bytes);
     if (!r->writes) {
-        trf__free(hooks, r->slots, bytes);
-        r->slots = NULL;
+        trf__free(hooks, r->entries, bytes);
+        r->entries = NULL;
         return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
                          (long long)c->target_vocab);
     }
-    r->ends = r->slots + r->n_slots;
+    r->ends = r->entries + r->n_entries;
     r->texts = (char *)(r->ends + c->target_vocab);
     for (texts = 0, id = 0; id < c->target_vocab; id++)
         r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
@@ -154,7 +153,7 @@ TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_
         int32_t rest = units[m + length - blank].rest;
         hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        int32_t found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        int32_t found = *trf__writing_entry(r, from, length, trf__hash_end(hash));
         if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
@@ -206,9 +205,9 @@ TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *te
 
 // >>requirements   the phrases of each sentence of a call
 
-/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
-   as an answer would be. */
-TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+/* Sets where matching resumes if a phrase breaks off after each of its units (the failure function
+   of Knuth, Morris and Pratt). */
+TRF__FN void trf__set_failure_links(const trf__phrase *f, trf__unit *units)
 {
     units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
     for (int32_t i = 1; i < f->n; i++)
@@ -237,7 +236,7 @@ TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, i
 {
     trf__phrase *f = &r->each[r->n_each];
     trf__unit *units = &r->units[f->begin];
-    trf__set_back(f, units);
+    trf__set_failure_links(f, units);
     for (trf__phrase *g = r->each + first; g < f; g++) {
         if (g->n != f->n || g->bytes != f->bytes ||
             memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
@@ -335,7 +334,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
 
 // >>require-call   the requirements of a call: checked, copied, given to its sentences
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+TRF__FN trf_status trf__fail_no_vocabs(trf_error *err)
 {
     return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                      "the model has no vocabularies: see trf_model_set_vocabs");
@@ -347,7 +346,7 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
                                        int32_t n, trf_error *err)
 {
     int32_t before = 0;
-    if (!t->reader.model->target) return trf__no_vocabularies(err);
+    if (!t->reader.model->target) return trf__fail_no_vocabs(err);
     if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
     if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
     if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");

@@ -279,7 +279,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     /* a beam that came from a device still points to the device's memory */
-    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    trf__beam_set_pointers(beam, (int32_t)h->length,
+                           h->memory_read + (size_t)place * h->beam_bytes);
     int64_t n_ids = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);

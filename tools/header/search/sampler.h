@@ -324,14 +324,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf__ensemble_of(&ensemble, model, &sampling->ensemble, err));
     model = ensemble.models[0];
     TRF__TRY(trf__sampling_check(sampling, &model->config, err));
-    TRF__TRY(trf__same_sources(&ensemble, err));
+    TRF__TRY(trf__check_same_sources(&ensemble, err));
     /* the lists of a sampler have one span for each source */
     const trf_config *first = &ensemble.config;
     for (int32_t k = 1; k < ensemble.n && trf__has_source(first); k++)
         TRF__FAIL_IF(ensemble.configs[k]->source_bos != first->source_bos ||
                      ensemble.configs[k]->source_eos != first->source_eos, TRF_E_INVALID_ARG, k,
-                     "models", "model %d adds BOS or EOS to sources where the first one does not, "
-                     "or does not where it does", (int)k);
+                     "models", "model %d must add the same BOS and EOS to sources as the first one",
+                     (int)k);
     TRF__ALLOC_ZEROED(trf_sampler, g, &sampling->hooks, 1, "sampler", "for a sampler");
     g->model = model;
     g->ensemble = ensemble;
@@ -411,7 +411,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     int64_t most = trf__max64(g->caches[0].self_area, g->caches[0].area);
-    TRF__FAIL_IF(trf__times(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
+    TRF__FAIL_IF(trf__mul_counts(n, most) > INT32_MAX, TRF_E_LIMIT, n, "beginnings",
                  "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
@@ -503,7 +503,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
             "beginnings");
 }
 
-TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
 {
     return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
                                          "nothing has begun: call trf_sampler_begin first");
@@ -516,7 +516,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__check_begun(sampler, err));
     for (;; budget--) {
         for (int32_t i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;

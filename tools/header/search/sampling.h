@@ -120,8 +120,8 @@ TRF__FN trf_status trf__sampling_check(const trf_sampling *s, const trf_config *
     TRF__TRY(trf__check_product_weights(s->weights, err));
     TRF__TRY(trf__hooks_check(&s->hooks, err));
     if (!c) return TRF_OK;
-    TRF__TRY(trf__needs_target(c, err));
-    TRF__TRY(trf__unk_needed(c, s->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_has_target(c, err));
+    TRF__TRY(trf__check_has_unk(c, s->allow_unk, "allow_unk", err));
     return trf__check_banned_ids(c, &s->banned, &s->ends, err);
 }
 

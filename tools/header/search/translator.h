@@ -68,7 +68,7 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+    int32_t *entries; int64_t n_entries;        /* what target ids write: a hash table of ids + 1 or
                                                    0, in whose block are */
     int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;
@@ -237,7 +237,7 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* A search as it runs: every row may end in each way and `beam` others still compete. */
+/* The options as a search runs: with candidates for every end of each row and `beam` others. */
 TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;

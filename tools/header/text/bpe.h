@@ -91,8 +91,7 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 }
 
 /* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
-   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
-   remaining depth less one. */
+   parts, to a depth of 101. The empty heap is the stack; `score` is the depth left less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, const trf__symbol *symbol)
 {
     const trf__pieces *p = b->v->pieces;

@@ -88,14 +88,14 @@ TRF__FN int trf__spelled_byte(const char *text, int *n)
     return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
 }
 
-/* The rank of a merge, or -1. *at is its slot, or an empty one. Both ids decide the slot. */
+/* The rank of a merge, or -1. *at is its entry, or an empty one. Both ids decide the entry. */
 TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
 {
-    uint64_t mask = (uint64_t)b->n_slots - 1;
+    uint64_t mask = (uint64_t)b->n_entries - 1;
     uint64_t hash = trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
-        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
-        if (m->left == left && m->right == right) return b->slots[*at] - 1;
+    for (*at = hash & mask; b->entries[*at]; *at = (*at + trf__entry_step(hash)) & mask) {
+        const trf__byte_merge *m = &b->merges[b->entries[*at] - 1];
+        if (m->left == left && m->right == right) return b->entries[*at] - 1;
     }
     return -1;
 }
@@ -221,7 +221,7 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
         TRF__STORED_FAIL_IF(b->n_nfc[k] > rest / TRF__NFC_ROW, at + 4 * k,
-                            "expected the number of rows that follow, got a larger one");
+                            "the rest of the file is too short for so many rows");
         rest -= TRF__NFC_ROW * b->n_nfc[k];
         b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
@@ -264,7 +264,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
 {
     trf__byte_bpe *b = v->byte_bpe;
     trf__byte_merge *m = b->merges + i;
-    uint64_t slot;
+    uint64_t entry;
     if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
         return "expected two ids of tokens, got another number";
     const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
@@ -278,9 +278,9 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
     if (m->token < 0) return "expected tokens that form a third one, got others";
     if (v->tokens[m->token].count != TRF__BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
-    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
+    if (trf__merge_rank(b, m->left, m->right, &entry) >= 0)
         return "expected every merge once, got one twice";
-    b->slots[slot] = i + 1;
+    b->entries[entry] = i + 1;
     return NULL;
 }
 
@@ -292,17 +292,17 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
     const char *fault = NULL;
     char *work = TRF__NEW(char, &v->hooks, b->longest_token);
     int32_t i;
-    b->n_slots = 2;
-    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
+    b->n_entries = 2;
+    while (b->n_entries <= 2 * (int64_t)b->n_merges) b->n_entries *= 2;
     b->merges = TRF__NEW(trf__byte_merge, &v->hooks, b->n_merges);
-    b->slots = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_slots);
-    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
+    b->entries = TRF__NEW_ZEROED(int32_t, &v->hooks, b->n_entries);
+    for (i = 0; work && b->merges && b->entries && !fault && i < b->n_merges; i++) {
         b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
         b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
-    TRF__FAIL_IF(!work || !b->merges || !b->slots, TRF_E_NOMEM, -1, "byte_bpe",
+    TRF__FAIL_IF(!work || !b->merges || !b->entries, TRF_E_NOMEM, -1, "byte_bpe",
                  "no memory for %d merges", (int)b->n_merges);
     if (!fault) return TRF_OK;
     at += TRF__BYTE_MERGE * (int64_t)(i - 1);

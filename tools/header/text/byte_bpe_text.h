@@ -212,8 +212,8 @@ TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, cons
 TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
                              trf__merge *pair)
 {
-    uint64_t slot;
-    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
+    uint64_t entry;
+    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &entry);
     if (rank < 0) return 0;
     pair->score = -rank;
     pair->node = b->v->byte_bpe->merges[rank].token;

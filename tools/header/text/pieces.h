@@ -213,7 +213,7 @@ TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
     return id < trf__first_id(v) ? -1 : id - trf__first_id(v);
 }
 
-/* The type of a token. No token is a control piece: text shows neither. */
+/* The type of a token; -1 counts as control: neither appears in text. */
 TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
 {
     return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;

@@ -146,7 +146,7 @@ TRF__FN void trf__emit_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__emit_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters: one unk, or the further token of a map with this text. */
+/* Extends a run of unknown characters: one unk, or the map's token with the run's text. */
 TRF__FN void trf__emit_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;

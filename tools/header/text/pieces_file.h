@@ -337,9 +337,9 @@ TRF__FN trf_status trf__free_base(trf_vocab *v, const int32_t *letter, int32_t n
 }
 
 /* Places the children of one branch, and makes each a branch. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at,
-                              trf__branch *branches, int64_t *n, trf__free_cells *from,
-                              trf_error *err)
+TRF__FN trf_status trf__place_children(trf_vocab *v, const trf__sorted *s, trf__branch at,
+                                       trf__branch *branches, int64_t *n, trf__free_cells *from,
+                                       trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int32_t letters = 0, letter[256], begin[257], base;
@@ -365,20 +365,20 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at
 }
 
 /* Builds the double array of a tree of so many nodes. */
-TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
+TRF__FN trf_status trf__place_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
     trf__branch *branches = TRF__NEW(trf__branch, &v->hooks, nodes);
     trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
-    int64_t planted = 1;
+    int64_t placed = 1;
     TRF__FAIL_IF(!branches, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
     TRF__ZERO(branches[0]);
     branches[0].hi = s->n;
     trf_status status = trf__more_cells(v, nodes + 512, err);
     /* the root is its own parent, so that no node takes its cell */
     if (!status) v->pieces->cells[0].parent = 0;
-    for (int64_t done = 0; !status && done < planted; done++)
-        status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
+    for (int64_t done = 0; !status && done < placed; done++)
+        status = trf__place_children(v, s, branches[done], branches, &placed, &from, err);
     TRF__FREE(&v->hooks, branches, nodes);
     return status;
 }
@@ -406,7 +406,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
                      status, -1, "sentencepiece", "no memory to sort the pieces");
     }
     trf__sort_pieces(v, work, to.n, sorted);
-    status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);
+    status = trf__place_tree(v, &to, trf__line_up(v, sorted, &to), err);
     trf__free(&v->hooks, block, bytes);
     return status;
 }

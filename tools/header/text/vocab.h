@@ -106,8 +106,8 @@ typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 typedef struct trf__byte_bpe {
     trf__word_rules ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
-    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
-    int64_t n_slots;                    /* a power of two, above twice n_merges */
+    int32_t *entries;                   /* number of a merge plus 1, or 0 for an empty entry */
+    int64_t n_entries;                  /* a power of two, above twice n_merges */
     int32_t n_merges;
     uint32_t flags;
     int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
@@ -127,9 +127,9 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    uint64_t *slots;        /* 0: empty; else the number of a token plus 1, and above it half of its
+    uint64_t *entries;      /* 0: empty; else the number of a token plus 1, and above it half of its
                                hash, so that most other tokens are never looked at */
-    int64_t n_slots;        /* 0 or a power of two */
+    int64_t n_entries;      /* 0 or a power of two */
     char *stored;           /* of subwords: their file, with a map before it if there is one; or
                                NULL */
     int64_t n_stored;
@@ -213,7 +213,7 @@ TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
     return h;
 }
 
-/* A final mix, so that the low bits, which choose the slot, depend on all others. */
+/* A final mix, so that the low bits, which choose the entry, depend on all others. */
 TRF__FN uint64_t trf__hash_end(uint64_t h)
 {
     h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
@@ -225,20 +225,20 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
 }
 
-/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
-   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
-   power of two, so that every slot is reached. */
-TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+/* The distance from a taken entry to the next one to try. It depends on the hash, so that tokens
+   crafted for the same first entry do not make one long chain. It is odd and the table's size is a
+   power of two, so that every entry is reached. */
+TRF__FN uint64_t trf__entry_step(uint64_t hash) { return hash >> 32 | 1; }
 
-/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
+/* Returns the number of a token, or -1. Half the entries are empty, so the loop ends. */
 TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
-    if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const int32_t number = (int32_t)(v->slots[at] & UINT32_MAX) - 1;
+    uint64_t mask = (uint64_t)v->n_entries - 1, at = hash & mask;
+    if (!v->n_entries) return -1;
+    for (; v->entries[at]; at = (at + trf__entry_step(hash)) & mask) {
+        const int32_t number = (int32_t)(v->entries[at] & UINT32_MAX) - 1;
         const trf__token *t = &v->tokens[number];
-        if (v->slots[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
+        if (v->entries[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
             !memcmp(v->bytes + t->begin, token, length)) return number;
     }
     return -1;
@@ -269,26 +269,26 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 }
 
 /* Enters a token that is not in the table. */
-TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+TRF__FN void trf__vocab_fill_entry(trf_vocab *v, int64_t number)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
-    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
+    uint64_t mask = (uint64_t)v->n_entries - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->entries[at]) at = (at + trf__entry_step(hash)) & mask;
+    v->entries[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
 /* Lets `tokens` fill at most half of the table. On failure the old table stays. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, int64_t tokens, trf_error *err)
+TRF__FN trf_status trf__vocab_grow_entries(trf_vocab *v, int64_t tokens, trf_error *err)
 {
-    uint64_t *slots;
-    if (tokens <= v->n_slots / 2) return TRF_OK;
+    uint64_t *entries;
+    if (tokens <= v->n_entries / 2) return TRF_OK;
     const int64_t wanted = trf__capacity(64, 2 * tokens);
-    TRF__ALLOC_ZEROED(uint64_t, slots, &v->hooks, wanted, "vocab", "for a table of %lld slots",
+    TRF__ALLOC_ZEROED(uint64_t, entries, &v->hooks, wanted, "vocab", "for a table of %lld entries",
                       (long long)wanted);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
-    v->slots = slots;
-    v->n_slots = wanted;
-    /* slots depend on the table's size, so every token is entered again */
-    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    trf__free(&v->hooks, v->entries, trf__bytes(v->n_entries, sizeof *entries));
+    v->entries = entries;
+    v->n_entries = wanted;
+    /* the entry depends on the table's size, so every token is entered again */
+    for (int64_t i = 0; i < v->n_tokens; i++) trf__vocab_fill_entry(v, i);
     return TRF_OK;
 }
 
@@ -299,7 +299,7 @@ TRF__FN trf_status trf__vocab_reserve(trf_vocab *v, int64_t tokens, int64_t byte
     if (tokens == 0) return TRF_OK;
     TRF__GROW(trf__token, v->tokens, v->token_capacity, tokens, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, bytes, &v->hooks);
-    return trf__vocab_grow_slots(v, tokens, err);
+    return trf__vocab_grow_entries(v, tokens, err);
 }
 
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
@@ -314,13 +314,13 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                  "expected at most %lld different tokens, got more", (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, v->n_tokens + 1, err));
+    TRF__TRY(trf__vocab_grow_entries(v, v->n_tokens + 1, err));
     if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
     const trf__token t = {v->n_bytes, count, hash, (int32_t)length};
     v->tokens[v->n_tokens] = t;
     memcpy(v->bytes + t.begin, token, length);
     v->bytes[n_bytes - 1] = 0;
     v->n_bytes = n_bytes;
-    trf__vocab_fill_slot(v, v->n_tokens++);
+    trf__vocab_fill_entry(v, v->n_tokens++);
     return TRF_OK;
 }

@@ -32,7 +32,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__byte_bpe *b = v->byte_bpe;
     TRF__FREE(hooks, v->tokens, v->token_capacity);
     trf__free(hooks, v->bytes, (size_t)v->byte_capacity);
-    TRF__FREE(hooks, v->slots, v->n_slots);
+    TRF__FREE(hooks, v->entries, v->n_entries);
     trf__free(hooks, v->stored, (size_t)v->n_stored);
     if (p) {
         TRF__FREE(hooks, p->tokens, p->size);
@@ -43,7 +43,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     if (b) {
         TRF__FREE(hooks, b->ranges.items, b->ranges.n);
         TRF__FREE(hooks, b->merges, b->n_merges);
-        TRF__FREE(hooks, b->slots, b->n_slots);
+        TRF__FREE(hooks, b->entries, b->n_entries);
     }
     TRF__FREE(hooks, p, 1);
     TRF__FREE(hooks, w, 1);
@@ -145,7 +145,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // numbers are little-endian and have 32 bits.
 
 /* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+TRF__FN trf_status trf__vocab_or_destroy(trf_vocab **v, trf_vocab *made, trf_status status)
 {
     if (status) { trf_vocab_destroy(made); made = NULL; }
     else made->finished = 1;
@@ -178,7 +178,7 @@ TRF__FN trf_status trf__subwords_from(trf_vocab **vocab, trf_token_kind kind, tr
     }
     memcpy(v->stored, file, bytes);
     v->n_stored = (int64_t)bytes;
-    return trf__vocab_finished(vocab, v, read(v, err));
+    return trf__vocab_or_destroy(vocab, v, read(v, err));
 }
 
 /* The number at an offset of the stored bytes. */
@@ -259,7 +259,7 @@ TRF__FN trf_status trf__stored_rules(trf_vocab *v, int64_t at, const char *name,
         if (each > 12) r->argument = trf__stored_signed(v, at + 12);
         TRF__STORED_FAIL_IF((fault = fault_of(v, r, &at)) != NULL, at, fault);
         TRF__FAIL_IF(i > 0 && r->first <= r[-1].last, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                     "byte %lld: expected %s in ascending order, got code points of earlier ones",
+                     "byte %lld: expected %s in ascending order, without overlap",
                      (long long)at, name);
         for (uint32_t c = r->first; c < 128 && c <= r->last; c++) to->ascii[c] = i;
     }

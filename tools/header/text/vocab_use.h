@@ -127,7 +127,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     to.capacity = capacity;
     TRF__TRY(trf__check_range("special", special, 0, 1, err));
     TRF__FAIL_IF(special && vocab->kind != TRF_BYTE_BPE, TRF_E_UNSUPPORTED, -1, "vocab",
-                 "only byte-level BPE reads texts of special tokens as these tokens");
+                 "only byte-level BPE can read special tokens in text as tokens");
     TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
                      : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
@@ -288,7 +288,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status = trf_vocab_create(&made, kind, hooks, err);
     for (int64_t at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
+    return trf__vocab_or_destroy(v, made, status);
 }
 
 /* The bytes of a file of subwords tell which kind they are. */

@@ -35,7 +35,7 @@
 //
 //   "TRFWP" 0 0 1                      8 bytes
 //   flags                              a sum: 1 decoding omits blanks before punctuation; 2 the
-//                                      settings of BERT's tokenizer are told; 4, 8, 16, 32 these
+//                                      flags 4, 8, 16, 32 hold settings of BERT's tokenizer
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules

@@ -115,7 +115,7 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     TRF__FAIL_IF(trainer->stage, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
     TRF__FAIL_IF(trainer->teachers.n, TRF_E_STATE, -1, "trainer",
                  "a trainer with teachers has no stages");
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__ALLOC_ZEROED(trf_stage, made, &trainer->options.hooks, 1, "stage", "for a stage");
     made->trainer = trainer;
     made->n_slots = in_flight;
@@ -329,7 +329,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     if (!batch) return trf__fail_null(err, "batch");
     trf_trainer *t = stage->trainer;
     trf_status status = trf__stage_forward(stage, at, batch, in, out, err);
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    trf__advance_position(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
     TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;

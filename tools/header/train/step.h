@@ -182,8 +182,8 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     return trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
 }
 
-/* The gradients of a part without pairs. What is new in this step goes to the device all the same:
-   it is a batch that brings it otherwise. */
+/* The gradients of a part without pairs. Also uploads the step's numbers, which otherwise travel
+   with a batch. */
 TRF__FN void trf__empty_part(trf_trainer *t, int32_t round)
 {
     if (t->micro == 0)
@@ -296,7 +296,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
 
 /* Moves the trainer's positions in the data after a batch. A batch that has no position moves
    nothing. A rejected batch of the same data counts as used; a cancelled one does not. */
-TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
+TRF__FN void trf__advance_position(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
     if (first) t->before = t->behind;
@@ -318,12 +318,12 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
-    TRF__TRY(trf__needs_whole(t->model, err));
-    TRF__TRY(trf__none_in_flight(t, err));
+    TRF__TRY(trf__check_whole(t->model, err));
+    TRF__TRY(trf__check_none_in_flight(t, err));
     TRF__ZERO(sums);
     int first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
-    trf__keep_place(t, batch->place, first, status);
+    trf__advance_position(t, batch->place, first, status);
     TRF__TRY(status);
     if (report) trf__report_means(report, sums, source_tokens);
     if (report) report->step = t->step + 1;
@@ -352,7 +352,7 @@ TRF_API trf_status trf_trainer_forward_backward(trf_trainer *trainer, const trf_
 enum {
     TRF__EXACT = 4,                 /* numbers for a sum of squares */
     TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* of infinite sums, of infinite numbers */
-    TRF__SHARED_CHUNK = 16 * TRF__TILE
+    TRF__SHARED_CHUNK = 16 * TRF__PARAM_TILE
 };
 
 TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
@@ -386,8 +386,8 @@ TRF__FN double trf__exact_get(const trf_real *from)
     return (int)from[0] >= TRF__TOO_LARGE ? HUGE_VAL : ldexp(bits, (int)from[0] - 54);
 }
 
-/* 0: only one stage can have the parameter. Else 1 + the stack whose layer 0 says which of the
-   stages that have it brings its squares. */
+/* 0: only one stage can have the parameter. Else 1 + s: of the stages that have it, the one with
+   layer 0 of stack s reports its squares. */
 TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
 {
     const trf__model_params *at = &whole->model;
@@ -445,7 +445,7 @@ TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
         int brings = k < own->n_params && own->params[k].number == i;
         k += brings;
         int by = trf__shared_by(&t->model->config, &stage->whole, p);
-        int64_t n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        int64_t n = trf__ceil_div(trf__param_size(p), TRF__PARAM_TILE);
         if (brings && by && !own->range.embeds[by - 1]) { tile += n; brings = 0; }
         for (; n > 0; n--, to += TRF__EXACT) {
             if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
@@ -533,7 +533,7 @@ TRF_API trf_status trf_trainer_update(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__FAIL_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                  "there are no gradients: call trf_trainer_forward_backward first");
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     trf_status status = trf__reduce(trainer, &tokens, err);
     if (!status && trf__is_stage(trainer->model)) status = trf__exchange(trainer, &tokens, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(trainer); return status; }
@@ -554,8 +554,8 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 {
     int32_t i = 0;
     while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]),
-                                                             TRF__TILE))
-        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
+                                                             TRF__PARAM_TILE))
+        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__PARAM_TILE);
     return layout->params[i].name;
 }
 
@@ -614,8 +614,8 @@ TRF__FN trf_status trf__evaluate(trf_trainer *t, const trf_batch *batch, trf__su
     return sums ? trf__add_sums(&t->pass, sums, source_tokens, err) : TRF_OK;
 }
 
-/* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
-TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
+/* Sets a trainer's counters: `updates` of its steps were not skipped. */
+TRF__FN trf_status trf__set_counters(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
     TRF__FAIL_IF(step < 0 || step > INT64_MAX / 2, TRF_E_STATE, step, "trf.step",
                  "the step must be 0 or more and below 2^62, got %lld", (long long)step);

@@ -110,8 +110,8 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
     TRF__TRY(trf__check_range("share", share, 0, 1, err));
     if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
-    TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__needs_whole(trainer->model, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
+    TRF__TRY(trf__check_whole(trainer->model, err));
     TRF__FAIL_IF(n > 0 && trainer->stage, TRF_E_STATE, -1, "trainer",
                  "a trainer with a stage has no teachers");
     TRF__FAIL_IF(n > 0 && trainer->pass.config->label_kind, TRF_E_UNSUPPORTED, -1, "label_kind",

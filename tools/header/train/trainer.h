@@ -45,7 +45,7 @@ struct trf_trainer {
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
     char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
-    int64_t *missed;                /* updates missed, less the number of all when it froze */
+    int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
     trf_place begin, behind;        /* in the data: where the step begins, and where it is now */
@@ -169,9 +169,9 @@ TRF__FN void trf__split_params(const trf_trainer *t, int decay_all)
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
         tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
-        for (int64_t at = 0; at < size; at += TRF__TILE, n++) {
+        for (int64_t at = 0; at < size; at += TRF__PARAM_TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__PARAM_TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
             run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
@@ -368,7 +368,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf__limits limits;
     TRF__BEGIN_NEW(trainer);
     if (!model) return trf__fail_null(err, "model");
-    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__check_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     TRF__ALLOC_ZEROED(trf_trainer, t, &options->hooks, 1, "trainer", "for a trainer");
@@ -395,25 +395,24 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 }
 
 /* No slot of a stage waits for its backward pass. */
-TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_none_in_flight(const trf_trainer *trainer, trf_error *err)
 {
     return TRF__OK_IF(!trainer->stage || trainer->stage->waiting == 0, TRF_E_STATE, trainer->step,
                       "slots", "slots that still wait for trf_stage_backward: %d",
                       (int)trainer->stage->waiting);
 }
 
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+TRF__FN trf_status trf__check_no_gradients(const trf_trainer *trainer, trf_error *err)
 {
-    TRF__TRY(trf__none_in_flight(trainer, err));
+    TRF__TRY(trf__check_none_in_flight(trainer, err));
     return TRF__OK_IF(trainer->micro == 0, TRF_E_STATE, trainer->step, "gradients",
                       "micro-batches that still wait for an optimizer step: %lld; call "
                       "trf_trainer_update, or discard their gradients", (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
-   of its memory. */
-TRF__FN trf_status trf__same_allocator(const trf_trainer *trainer, const trf_train_options *o,
-                                  trf_error *err)
+/* Threads, parts and the allocator are fixed for a trainer's life. */
+TRF__FN trf_status trf__check_same_allocator(const trf_trainer *trainer, const trf_train_options *o,
+                                             trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
     const trf_device *device = &trainer->model->config.device;
@@ -438,9 +437,9 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     trf_train_options o = options ? *options : trf_train_defaults();
     TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__pass *pass = &trainer->pass;
-    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__check_no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_allocator(trainer, &o, err));
+    TRF__TRY(trf__check_same_allocator(trainer, &o, err));
     trf__limits limits = trf__train_limits(&pass->run, pass->config, &pass->layout->range, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
@@ -464,8 +463,8 @@ TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *c
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Only the last '*' that was met is ever tried with more. */
-TRF__FN int trf__fits(const char *pattern, const char *name)
+/* Whether a pattern matches a whole name. On a mismatch the last '*' takes one character more. */
+TRF__FN int trf__glob_match(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
     while (*name)
@@ -490,17 +489,17 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, -1, 1, err));
     for (int32_t i = 0; i < layout->n_params; i++) {
-        int fits = trf__fits(pattern, layout->params[i].name);
+        int fits = trf__glob_match(pattern, layout->params[i].name);
         n += fits;
         are += fits && trainer->frozen[i] == '1';
     }
     TRF__FAIL_IF(n == 0, TRF_E_INVALID_ARG, -1, "pattern",
                  "no parameter of the model matches \"%.80s\"", pattern);
     if (frozen >= 0) {
-        TRF__TRY(trf__no_gradients(trainer, err));
+        TRF__TRY(trf__check_no_gradients(trainer, err));
         TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
         for (int32_t i = 0; i < layout->n_params; i++)
-            if (trf__fits(pattern, layout->params[i].name)) {
+            if (trf__glob_match(pattern, layout->params[i].name)) {
                 if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
                 if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
                 trainer->frozen[i] = frozen ? '1' : '0';

@@ -131,7 +131,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
         TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
     }
-    TRF__TRY(trf__trainer_moved(t, updater->state.step, updater->state.updates, err));
+    TRF__TRY(trf__set_counters(t, updater->state.step, updater->state.updates, err));
     for (int32_t i = 0; p + i < end; i++) {
         size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
