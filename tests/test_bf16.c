@@ -458,8 +458,9 @@ static KIT_UNUSED void attention_by_one(int tiles)
         }
         x = numbers(rows * ld);
         floats = numbers(rows * width);
-        to = calloc((size_t)rows, trf__bf16_row_bytes(width));
+        to = malloc((size_t)rows * trf__bf16_row_bytes(width));
         assert_non_null(to);
+        memset(to, 0x3F, (size_t)rows * trf__bf16_row_bytes(width));    /* what was there before */
         TRF__ZERO(a);
         a.in.q = (const trf__act *)(const void *)x;
         a.in.k = (const trf__act *)(const void *)(x + width);
