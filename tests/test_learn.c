@@ -1027,7 +1027,11 @@ static void rate_falls_behind_patience(void **state)
     assert_true(fabs(trf_learning_rate(trf_trainer_options(r.trainer), 16, ends + 1) -
                      rate * (1 - sqrt(1.0 / (double)(ends / 2)))) < 1e-18);
     hash = weights_hash(r.model);
-    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));     /* another run */
+    o.updates = kit_updates(r.trainer) + 1;         /* another run: the rate has risen again */
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.last.learning_rate > 0);
+    o.updates = TRF_ENDLESS;
+    OK(trf_trainer_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.updates > 0 && how->cooldown > ends + ends / 2);
     end_rig(&r);
 

@@ -218,6 +218,15 @@ static void refusals(void **state)
     OK(trf_model_save(model, path, NULL, &err));
     trf_model_destroy(model);
     model = loaded(1, 0);
+    {                                           /* an array of another size */
+        const trf_file_entry *entry;
+        trf_file *file;
+        OK(trf_file_open(&file, path, NULL, &err));
+        OK(trf__packed_entry(file, model, 0, &entry, &err));
+        file->entries[entry - file->entries].bytes--;
+        FAILS(TRF_E_SHAPE, trf__packed_entry(file, model, 0, &entry, &err));
+        trf_file_close(file);
+    }
     FAILS(TRF_E_STATE, trf_model_copy(&copy, model, &err));
     FAILS(TRF_E_STATE, trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
@@ -265,6 +274,16 @@ static void layouts(void **state)
                 if (i == 0) strcpy(numbers[n][kind], number);
                 assert_string_equal(number, numbers[n][kind]);
             }
+    for (n = 0; n < 2; n++) {                   /* no float, but only matrices, lie elsewhere */
+        trf_config config = config_of(0, 64);
+        trf_model *model;
+        config.qkv_bias = config.out_bias = config.feed_forward_bias = config.generator_bias = 0;
+        config.d_ff = n ? 48 : 96;
+        model = packed_model(&config, kinds[0]);
+        OK(trf__packed_layout(model, numbers[n][3], &err));
+        trf_model_destroy(model);
+    }
+    assert_string_not_equal(numbers[0][3], numbers[1][3]);
     for (kind = 0; kind < KINDS; kind++) {
         assert_string_not_equal(numbers[0][kind], numbers[1][kind]);
         assert_string_not_equal(numbers[0][kind], numbers[0][(kind + 1) % 3]);
