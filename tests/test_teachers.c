@@ -61,7 +61,7 @@ static double *softmax_of(const trf_model *model, const trf_batch *batch, int64_
     return p;
 }
 
-/* The mean loss of a batch by the formula in the manual, with uniform smoothing. */
+/* The mean loss of a batch by the formula in the manual, with uniform smoothing or that of NO_PAD_KL. */
 static double plain_loss(const lab *l, const trf_model *const *teachers, int32_t n_teachers,
                          double share, const trf_batch *batch)
 {
@@ -71,7 +71,9 @@ static double plain_loss(const lab *l, const trf_model *const *teachers, int32_t
                        : l->c.kind == TRF_ENCODER_ONLY ? kit_source_rows(l->model, &batch->source)
                        : kit_target_rows(l->model, &batch->target);
     double *p = softmax_of(l->model, batch, rows, n), *q[2] = {NULL, NULL}, sum = 0, counted = 0;
-    double e = l->o.label_smoothing;
+    const int kl = l->o.smoothing_rule == TRF_SMOOTH_NO_PAD_KL;
+    double e = l->o.label_smoothing, off = kl ? e / (n - 2) : e / n, on = kl ? 1 - e : 1 - e + e / n;
+    double entropy = kl ? -(1 - e) * log(1 - e) - e * log(off) : 0;
     int64_t r;
     int32_t k, v;
     for (k = 0; k < n_teachers; k++) q[k] = softmax_of(teachers[k], batch, rows, n);
@@ -83,10 +85,10 @@ static double plain_loss(const lab *l, const trf_model *const *teachers, int32_t
         for (v = 0; v < n; v++) {
             double mean = q[1] ? (q[0][r * n + v] + q[1][r * n + v]) / 2 : q[0][r * n + v];
             double l_p = log(p[r * n + v]);
-            usual -= ((v == target ? 1 - e : 0) + e / n) * l_p;
+            usual -= (v == target ? on : kl && v == l->c.pad ? 0 : off) * l_p;
             taught -= mean * l_p;
         }
-        sum += (1 - share) * usual + share * taught;
+        sum += (1 - share) * (usual - entropy) + share * taught;
     }
     free(p);
     free(q[0]);
@@ -108,6 +110,7 @@ static void the_loss(void **state)
         school s;
         if (KIT_HAS_STREAM && kind % 3) continue;
         l.o.label_smoothing = 0.1;
+        l.o.smoothing_rule = l.c.head ? TRF_SMOOTH_UNIFORM : TRF_SMOOTH_NO_PAD_KL;
         lab_open(&l);
         s = school_of(&l);
         b = batch_of(&l, &p, 7, 3);
