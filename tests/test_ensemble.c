@@ -425,6 +425,7 @@ static void test_language_models(void **state)
         OK(trf_translate(t, &x, NULL, &err));
         assert_int_equal(kit_count(t, 0), found);
         for (k = 0; k < found; k++) same_answer(trf_translator_answer(t, 0, k), &plain[k], n, close_enough());
+        FAILS(TRF_E_STATE, kit_translate_with(t, &x, NULL, NULL, 1, &err));
         trf_translator_destroy(t);
     }
     part(&a);

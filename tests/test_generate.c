@@ -799,6 +799,34 @@ static void test_log_probability(void **state)
     }
 }
 
+/* Beginnings that are read in many passes, as they have more rows than one pass takes. */
+static void test_rows_of_many_passes(void **state)
+{
+    enum { MANY = 320, LONG = 60 };
+    static int32_t ids[MANY * LONG], lengths[MANY];
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = {{NULL, NULL, 0}, {ids, lengths, MANY}, 0, {0, 0, 0}};
+    trf_sampler *g;
+    uint64_t together, alone = HASH_START;
+    int32_t i;
+    (void)state;
+    for (i = 0; i < MANY * LONG; i++) { ids[i] = 5 + i * 7 % 11; lengths[i / LONG] = LONG; }
+    s.max_tokens = 3;
+    g = make(model, &s);
+    together = run(g, &batch, 100);
+    for (i = 0; i < MANY; i += 8) {             /* eight at a time fit into one */
+        batch.target.ids = ids + i * LONG;
+        batch.target.count = 8;
+        batch.ordinal = i;
+        (void)run(g, &batch, 100);
+        alone = hash_stories(alone, g, 0, 8);
+    }
+    assert_true(together == alone);
+    trf_sampler_destroy(g);
+    trf_model_destroy(model);
+}
+
 /* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an
    answer. */
 static void test_same_text(void **state)
@@ -2374,6 +2402,7 @@ int main(void)
                                        cmocka_unit_test(test_window),
                                        cmocka_unit_test(test_bos_is_eos),
                                        cmocka_unit_test(test_bare_prompts),
+                                       cmocka_unit_test(test_rows_of_many_passes),
                                        cmocka_unit_test(test_no_window),
                                        cmocka_unit_test(test_window_cancelled),
                                        cmocka_unit_test(test_cancel),
