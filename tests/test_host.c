@@ -413,6 +413,10 @@ static void child_short(int more, int threads)
     }
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
+    /* OpenBLAS's own thread, if it has started late, asks for memory again and again, and its exit
+       handler waits for that thread */
+    fflush(stdout);
+    _exit(0);
 }
 
 static int child(int argc, char **argv)
