@@ -3000,8 +3000,8 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
 /* Draws up to `budget` (>= 0) tokens for every sequence that has not ended. *live (may be NULL) is
-   the number of sequences that still have not ended after the call. That holds after a failure too:
-   the tokens drawn so far stay, and the next call continues.
+   the number of sequences that still have not ended, also where the call has failed half-way. The
+   tokens drawn so far stay, and the next call continues.
    TRF_E_NONFINITE: a logit is +infinity or NaN, or no token may be drawn, in sequence `where`.
    TRF_E_STATE: none has begun, and *live is 0. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
@@ -19185,7 +19185,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
+/* Reads message number `of` of the file. 2 is about training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -23022,7 +23022,7 @@ TRF__FN trf_status trf__check_whole(const trf_model *model, trf_error *err)
                       (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
-/* All but the weights is made anew from the configuration; they are one copy on the device. */
+/* Makes everything but the weights anew from the configuration. Copies those on the device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     if (copy) *copy = NULL;
@@ -25823,7 +25823,7 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    char *frozen;                   /* on the host, per parameter: '1' is frozen: empty tiles */
     int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
@@ -25838,7 +25838,7 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
+    const trf_real *left;           /* what the model has now: `average` or `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
@@ -25970,7 +25970,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    /* a limit counts one row more for each sequence: with BOS and EOS a source has another one */
+    /* a limit counts one row more for each sequence; a source with BOS and EOS has two more */
     const int both = trf__has_source(c) && trf__source_added(c) > 1;
     const int64_t more = both && o->source_tokens
         ? trf__min64(source_tokens, o->sequences ? o->sequences : TRF__FIRST_SEQUENCES) : 0;
@@ -25994,7 +25994,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
+/* Cuts the arena on the device: gradients, moments, tiles, sums. base NULL: only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -26444,8 +26444,8 @@ TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const
     t->pass.run.backend->accumulate(&t->pass.run, &a);
 }
 
-/* Sums those gradients of a round that begin at `begin` and are not summed yet: also as told by the
-   backward pass. */
+/* Sums the gradients of a round that begin at `begin` and are not summed yet. The backward pass
+   calls this too (back.finished). */
 TRF__FN void trf__sum_from(void *trainer, int64_t begin)
 {
     trf_trainer *t = (trf_trainer *)trainer;
@@ -27202,8 +27202,8 @@ TRF__FN trf_real *trf__move_rows(const trf__pass *pass, trf__act *act, trf_real 
     return rows;
 }
 
-/* Copies rows of another stage from the host, or with `fetch` for another stage to the host, where
-   they are after the next sync: first those of the encoder, then those of the decoder. */
+/* Copies rows of another stage from the host: those of the encoder, then those of the decoder. With
+   `fetch` copies rows for another stage to the host, where they are after the next sync. */
 TRF__FN void trf__seam_move(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
                             trf__act *decoder, int fetch)
 {
@@ -32979,22 +32979,30 @@ TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
                                          "nothing has begun: call trf_sampler_begin first");
 }
 
+/* The number of sequences that have not ended. */
+TRF__FN int32_t trf__n_live(const trf_sampler *g)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->count; i++) n += g->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
+    return n;
+}
+
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err)
 {
+    trf_status status = TRF_OK;
     int32_t n;
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__check_begun(sampler, err));
-    for (;; budget--) {
-        for (int32_t i = n = 0; i < sampler->count; i++)
-            n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
-        if (live) *live = n;
-        if (budget == 0 || n == 0) return TRF_OK;
-        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
-        TRF__TRY(trf__read_sampled(sampler, 1, err));
+    for (n = trf__n_live(sampler); budget > 0 && n > 0 && status == TRF_OK; budget--) {
+        status = trf__read_sampled(sampler, 0, err);        /* sequences whose window has moved */
+        if (status == TRF_OK) status = trf__read_sampled(sampler, 1, err);
+        n = trf__n_live(sampler);
     }
+    if (live) *live = n;
+    return status;
 }
 
 TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)
@@ -39027,7 +39035,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
+/* Sets told.stream if a tenth of about 1,000 chunks ends without EOS: their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);
@@ -40355,4 +40363,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1235741456
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2720560347

@@ -95,8 +95,8 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
 /* Draws up to `budget` (>= 0) tokens for every sequence that has not ended. *live (may be NULL) is
-   the number of sequences that still have not ended after the call. That holds after a failure too:
-   the tokens drawn so far stay, and the next call continues.
+   the number of sequences that still have not ended, also where the call has failed half-way. The
+   tokens drawn so far stay, and the next call continues.
    TRF_E_NONFINITE: a logit is +infinity or NaN, or no token may be drawn, in sequence `where`.
    TRF_E_STATE: none has begun, and *live is 0. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,

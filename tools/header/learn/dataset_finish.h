@@ -323,7 +323,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
-/* Sets told.stream: of about 1,000 chunks a tenth end without EOS, as their text goes on. */
+/* Sets told.stream if a tenth of about 1,000 chunks ends without EOS: their text goes on. */
 TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
 {
     const int32_t eos = trf__end_of_texts(d);

@@ -36,7 +36,7 @@ TRF__FN trf_status trf__check_whole(const trf_model *model, trf_error *err)
                       (int)(model->config.encoder_layers + model->config.decoder_layers));
 }
 
-/* All but the weights is made anew from the configuration; they are one copy on the device. */
+/* Makes everything but the weights anew from the configuration. Copies those on the device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     if (copy) *copy = NULL;

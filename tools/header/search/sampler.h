@@ -509,22 +509,30 @@ TRF__FN trf_status trf__check_begun(const trf_sampler *g, trf_error *err)
                                          "nothing has begun: call trf_sampler_begin first");
 }
 
+/* The number of sequences that have not ended. */
+TRF__FN int32_t trf__n_live(const trf_sampler *g)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->count; i++) n += g->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
+    return n;
+}
+
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err)
 {
+    trf_status status = TRF_OK;
     int32_t n;
     if (live) *live = 0;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__check_begun(sampler, err));
-    for (;; budget--) {
-        for (int32_t i = n = 0; i < sampler->count; i++)
-            n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
-        if (live) *live = n;
-        if (budget == 0 || n == 0) return TRF_OK;
-        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
-        TRF__TRY(trf__read_sampled(sampler, 1, err));
+    for (n = trf__n_live(sampler); budget > 0 && n > 0 && status == TRF_OK; budget--) {
+        status = trf__read_sampled(sampler, 0, err);        /* sequences whose window has moved */
+        if (status == TRF_OK) status = trf__read_sampled(sampler, 1, err);
+        n = trf__n_live(sampler);
     }
+    if (live) *live = n;
+    return status;
 }
 
 TRF_API const trf_hypothesis *trf_sampler_answer(const trf_sampler *sampler, int32_t sequence)

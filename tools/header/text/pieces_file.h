@@ -158,7 +158,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
-/* Reads message number `of` of the file, about 2 training, 3 normalising, 5 decoding. */
+/* Reads message number `of` of the file. 2 is about training, 3 normalising, 5 decoding. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;

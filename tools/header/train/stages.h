@@ -197,8 +197,8 @@ TRF__FN trf_real *trf__move_rows(const trf__pass *pass, trf__act *act, trf_real 
     return rows;
 }
 
-/* Copies rows of another stage from the host, or with `fetch` for another stage to the host, where
-   they are after the next sync: first those of the encoder, then those of the decoder. */
+/* Copies rows of another stage from the host: those of the encoder, then those of the decoder. With
+   `fetch` copies rows for another stage to the host, where they are after the next sync. */
 TRF__FN void trf__seam_move(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
                             trf__act *decoder, int fetch)
 {

@@ -43,8 +43,8 @@ TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const
     t->pass.run.backend->accumulate(&t->pass.run, &a);
 }
 
-/* Sums those gradients of a round that begin at `begin` and are not summed yet: also as told by the
-   backward pass. */
+/* Sums the gradients of a round that begin at `begin` and are not summed yet. The backward pass
+   calls this too (back.finished). */
 TRF__FN void trf__sum_from(void *trainer, int64_t begin)
 {
     trf_trainer *t = (trf_trainer *)trainer;

@@ -44,7 +44,7 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1': empty tiles */
+    char *frozen;                   /* on the host, per parameter: '1' is frozen: empty tiles */
     int64_t *missed;                /* updates missed; frozen: minus those made when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     double rate;                    /* learning rate of the last update that was made here */
@@ -59,7 +59,7 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average, and the best
                                        weights of trf_trainer_learn. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    const trf_real *left;           /* the model's instead: `average`, `best`; NULL: its own */
+    const trf_real *left;           /* what the model has now: `average` or `best`; NULL: its own */
     const trf_real *beneath;        /* while the average is in use: what `left` was before */
     int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
@@ -191,7 +191,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    /* a limit counts one row more for each sequence: with BOS and EOS a source has another one */
+    /* a limit counts one row more for each sequence; a source with BOS and EOS has two more */
     const int both = trf__has_source(c) && trf__source_added(c) > 1;
     const int64_t more = both && o->source_tokens
         ? trf__min64(source_tokens, o->sequences ? o->sequences : TRF__FIRST_SEQUENCES) : 0;
@@ -215,7 +215,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums; or only counts. */
+/* Cuts the arena on the device: gradients, moments, tiles, sums. base NULL: only counts. */
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
